@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.limits import CELL_BYTES, UNPACKED, check_unpacked
+from warmstart.history_store.limits import CELL_BYTES, UNPACKED, check_unpacked, ordinary_file
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.wording import FaultError, in_words
 
@@ -77,8 +77,10 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
     location = printable(str(path))
     try:
         UNPACKED.check(path.stat().st_size, location)
-        data = path.read_bytes()
+        data = ordinary_file(path).read_bytes()
         names, rows, lines, delimiter = _parse(data)
+    except DataError:
+        raise
     except (OSError, ValueError, csv.Error) as error:
         fault = "quotes that stay open" if "unexpected end" in str(error) else in_words(error)
         msg = f"{location}: expected {content}, got {fault}. Save it anew as CSV."

@@ -27,6 +27,7 @@ from warmstart.history_store.file.codec import decode_info, decode_run, encode_i
 from warmstart.history_store.file.table import STATUSES
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.made_history import removed_unless_filled
 from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.quoting import from_csv, in_csv
@@ -272,8 +273,8 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
 def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
     table = read_csv(path)
     try:
-        metadata: bytes | None = path.with_suffix(".json").read_bytes()
-    except OSError:  # nothing there, or a folder
+        metadata: bytes | None = ordinary_file(path.with_suffix(".json")).read_bytes()
+    except OSError:  # nothing there, or no ordinary file
         metadata = None
     columns = {from_csv(name): [*map(from_csv, cells)] for name, cells in table.numeric_columns().items()}
     return metadata, Rows(columns, table.lines, "line", table.percentages)

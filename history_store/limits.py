@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from warmstart.history_store.errors import DataError, UsageError
@@ -64,6 +66,7 @@ PIXELS = Limit("WARMSTART_MAX_PIXELS", 100_000_000, "pixels in a picture")
 FILE_BYTES = Limit("WARMSTART_MAX_PICTURE_BYTES", 2**30, "bytes in the file of a picture")
 ARCHIVE_FILES = Limit("WARMSTART_MAX_ARCHIVE_FILES", 2_000_000, "files in an archive")
 JOURNAL_BYTES = Limit("WARMSTART_MAX_JOURNAL_BYTES", 2**29, "bytes in the journal of a history")
+_NOT_ORDINARY = "a pipe, a device or a folder"
 UNPACKED = Limit("WARMSTART_MAX_UNPACKED_BYTES", 2**28, f"unpacked bytes, or {RATIO} times the packed ones")
 
 
@@ -76,12 +79,29 @@ def check_picture_file(path: str, location: str) -> None:
     """
     status = os.stat(path)  # noqa: PTH116  follows links, as reading does
     if not stat.S_ISREG(status.st_mode):
-        msg = f"{location}: expected an ordinary file, got a pipe, a device or a folder. Remove it."
+        msg = f"{location}: expected an ordinary file, got {_NOT_ORDINARY}. Remove it."
         raise DataError(msg)
     if not status.st_size:
         msg = f"{location}: an empty file"
         raise DataError(msg)
     FILE_BYTES.check(status.st_size, location)
+
+
+def ordinary_file(path: Path) -> Path:
+    """Return the path of a file of others, which can be opened: a pipe would wait for who writes into it.
+
+    Raises:
+        OSError: it is not there, or is a pipe, a device or a folder.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.ENXIO, _NOT_ORDINARY, str(path))
+    return path
+
+
+def first_bytes(path: Path, n_bytes: int) -> bytes:
+    """Read the beginning of a file of others; raises OSError as `ordinary_file`, or where it cannot be read."""
+    with ordinary_file(path).open("rb") as file:
+        return file.read(n_bytes)
 
 
 def check_unpacked(number: int, packed: int, location: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.history_store.errors import DataError, UsageError
-from warmstart.history_store.limits import UNPACKED, check_parquet, check_unpacked
+from warmstart.history_store.limits import UNPACKED, check_parquet, check_unpacked, ordinary_file
 from warmstart.history_store.readers.base import printable
 
 _FEWEST_ROWS, _MOST_ROWS = 4, 4096
@@ -51,7 +51,7 @@ def parquet_batches(path: Path, *, columns: Sequence[str] | None = None, group: 
     import pyarrow.parquet as pq
 
     location = printable(str(path))
-    with arrow_errors(path, "a Parquet file"), pq.ParquetFile(path) as file:
+    with arrow_errors(path, "a Parquet file"), pq.ParquetFile(ordinary_file(path)) as file:
         check_parquet(file.metadata, location)
         groups = list(range(file.metadata.num_row_groups)) if group is None else [group]
         packed, unpacked = path.stat().st_size, 0

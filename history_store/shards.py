@@ -21,6 +21,7 @@ from warmstart.history_store.file.content import check_info, quoted, unit_rows
 from warmstart.history_store.file.lock import is_at
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.made_history import removed_unless_filled
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Value
 from warmstart.history_store.space import same_space, with_logarithms
@@ -287,7 +288,7 @@ def _identity(run: Evaluation) -> object:
 def _read_collection(folder: Path) -> dict[str, Any]:
     path = folder / _COLLECTION
     try:
-        values = parse_json(path.read_bytes())
+        values = parse_json(ordinary_file(path).read_bytes())
     except FileNotFoundError as error:
         msg = f"{path}: expected a folder of shards, got none there. Check the path."
         raise MissingPathError(msg) from error
@@ -315,7 +316,7 @@ def _read_collection(folder: Path) -> dict[str, Any]:
 def _lines(path: Path) -> list[bytes]:
     """Return the whole lines of a shard."""
     try:
-        return path.read_bytes().split(b"\n")[:-1]
+        return ordinary_file(path).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, MissingPathError
 from warmstart.history_store.images import SPLITS, FingerprintKind, ImageSet, ImageSource
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.readers.base import Source, printable
 from warmstart.history_store.readers.registry import Place, Reader, open_location
 
@@ -58,7 +59,7 @@ class Arrangement:
         """
         location = printable(str(path))
         try:
-            rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8", errors="surrogateescape"))))
+            rows = list(csv.reader(io.StringIO(ordinary_file(path).read_bytes().decode("utf-8", "surrogateescape"))))
         except OSError as error:
             msg = f"{location}: expected the table of a dataset's parts, got none. Run the command that wrote it again."
             raise MissingPathError(msg) from error

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, split_ranges
 from warmstart.history_store.readers.labels import encode_labels, natural_key
 
@@ -88,6 +89,6 @@ def _block(path: Path, records: NDArray[np.uint8], n_label_bytes: int) -> Block:
 def _class_names(path: Path, n_classes: int) -> list[str] | None:
     if not path.is_file():
         return None
-    text = path.read_text(encoding="utf-8", errors="backslashreplace")
+    text = ordinary_file(path).read_bytes().decode("utf-8", "backslashreplace")
     names = [line.strip() for line in text.splitlines() if line.strip()]
     return names if len(names) == n_classes else None

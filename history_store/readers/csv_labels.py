@@ -26,7 +26,7 @@ from warmstart.history_store.external_runs import as_columns
 from warmstart.history_store.fingerprint import composed, file_signature
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import UNPACKED, check_picture_file
+from warmstart.history_store.limits import UNPACKED, check_picture_file, ordinary_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
 from warmstart.history_store.readers.labels import encode_labels
@@ -231,7 +231,7 @@ def _read_json_lines(path: Path, location: str) -> dict[str, list[Any]]:
     UNPACKED.check(path.stat().st_size, location)
     rows: list[dict[str, Any]] = []
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = ordinary_file(path).read_bytes().decode("utf-8-sig").split("\n")
         rows.extend({**parse_json(line)} for line in lines if line.strip())
     except (OSError, TypeError, ValueError) as error:
         msg = f"{location}: expected JSON lines, an object a picture, got {in_words(error)} in entry {len(rows) + 1}. Correct the line."

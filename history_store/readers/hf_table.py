@@ -20,7 +20,7 @@ from warmstart.history_store.errors import DataError, LabelError, MissingPathErr
 from warmstart.history_store.fingerprint import file_signature
 from warmstart.history_store.images import BrokenImage, DatasetWarning, FingerprintKind
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import check_parquet, check_picture_file, check_unpacked
+from warmstart.history_store.limits import check_parquet, check_picture_file, check_unpacked, ordinary_file
 from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
@@ -261,7 +261,7 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(ordinary_file(path)) as file:
                 metadata = file.metadata
                 check_unpacked(_ROW_BYTES * metadata.num_rows, packed, location)
                 check_parquet(metadata, location)
@@ -277,7 +277,7 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
 def _table(path: Path) -> Any:
     """Map an Arrow file, in the stream format of `datasets` or in the file format."""
     pa = _arrow()
-    mapped = pa.memory_map(str(path))
+    mapped = pa.memory_map(str(ordinary_file(path)))
     try:
         return pa.ipc.open_stream(mapped).read_all()
     except pa.ArrowInvalid:

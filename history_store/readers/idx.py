@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.images import SPLITS
-from warmstart.history_store.limits import check_unpacked
+from warmstart.history_store.limits import check_unpacked, first_bytes, ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
 from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.wording import in_words
@@ -118,8 +118,7 @@ def _check_length(path: Path, length: int, shape: tuple[int, ...], offset: int, 
 
 def _first_bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(20)
+        return first_bytes(path, 20)
     except OSError as error:
         msg = f"{path}: expected a file that can be read, got {error.strerror}. Check its permissions."
         raise DataError(msg) from error
@@ -127,7 +126,7 @@ def _first_bytes(path: Path) -> bytes:
 
 def _gunzip(path: Path, length: int) -> bytes:
     try:
-        with gzip.open(path) as file:
+        with gzip.open(ordinary_file(path)) as file:
             return file.read(length)
     except (OSError, EOFError, zlib.error) as error:
         msg = f"{path}: expected a gzip file, got {in_words(error)}. Download the file again."

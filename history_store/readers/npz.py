@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.images import SPLITS, DatasetWarning
-from warmstart.history_store.limits import check_unpacked
+from warmstart.history_store.limits import check_unpacked, ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
 from warmstart.history_store.readers.labels import as_texts, encode_labels
 from warmstart.history_store.readers.tree import split_of
@@ -75,7 +75,8 @@ def open_npz(path: Path) -> ArraySource:
             msg = f"{path}:{labels[split]}: expected {blocks[-1].n} labels, one for each of {images[split]}, got shape {values.shape}. Check that they belong together."
             raise LabelError(msg)
         raw.append(as_texts(values, f"{path}:{labels[split]}") if values.dtype.kind == "S" else values)
-    if len({values.ndim for values in raw}) > 1 or len({values.dtype.kind in "US" for values in raw}) > 1:
+    # Numbers of any kind can be joined; texts and others only with their own kind.
+    if len({(values.ndim, "number" if values.dtype.kind in "iubf" else values.dtype.kind) for values in raw}) > 1:
         msg = f"{path}: expected labels of one kind in all splits, got {', '.join(f'{v.dtype} {v.shape}' for v in raw)}. Save them alike."
         raise LabelError(msg)
     joined = np.concatenate(raw)
@@ -167,7 +168,7 @@ class _Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with zipfile.ZipFile(path) as archive:
+            with zipfile.ZipFile(ordinary_file(path)) as archive:
                 self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         except _DAMAGE as error:
             msg = (
@@ -244,7 +245,7 @@ def _read_header(file: IO[bytes]) -> _Header:
 def _load_npy(path: Path) -> NDArray[Any]:
     """Map an npy file; objects are refused before anything is loaded."""
     try:
-        with path.open("rb") as file:
+        with ordinary_file(path).open("rb") as file:
             header = _read_header(file)
         if not header.dtype.hasobject:
             return np.asarray(np.load(path, mmap_mode=None if 0 in header.shape else "r", allow_pickle=False)).view()

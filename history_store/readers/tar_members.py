@@ -11,7 +11,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.limits import ARCHIVE_FILES
+from warmstart.history_store.limits import ARCHIVE_FILES, ordinary_file
 from warmstart.history_store.picture import HEAD_BYTES, SUFFIXES
 from warmstart.history_store.readers.archive_paths import check_inside, plain_name, repeated_path_error, wrapping_folder
 from warmstart.history_store.readers.base import printable
@@ -83,7 +83,7 @@ def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]
     """
     location, files = printable(str(path)), dict[str, tarfile.TarInfo]()
     try:
-        with tarfile.open(path, "r:") as archive:
+        with tarfile.open(ordinary_file(path), "r:") as archive:
             for count, member in enumerate(archive, start=1):
                 ARCHIVE_FILES.check(count, location)
                 target = _target(member, files)

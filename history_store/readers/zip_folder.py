@@ -10,7 +10,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.limits import ARCHIVE_FILES, check_unpacked
+from warmstart.history_store.limits import ARCHIVE_FILES, check_unpacked, ordinary_file
 from warmstart.history_store.picture import HEAD_BYTES, is_picture, other_content
 from warmstart.history_store.readers.archive_paths import check_inside, plain_name, repeated_path_error, wrapping_folder
 from warmstart.history_store.readers.base import printable
@@ -127,7 +127,7 @@ def _list_members(path: Path, location: str) -> dict[str, zipfile.ZipInfo]:
         DataError: damaged, encrypted, a path that leads out, two of one name, or more than is allowed.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(ordinary_file(path)) as archive:
             infos = archive.infolist()
     except _BAD_ZIP as error:
         msg = f"{location}: expected a zip archive, got a damaged or truncated one ({' '.join(str(error).split())[:80]}). Copy or download it again."

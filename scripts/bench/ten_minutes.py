@@ -2,10 +2,11 @@
 
     OMP_NUM_THREADS=1 python scripts/bench/ten_minutes.py FOLDER_OF_ZIPS --work WORK --sets NAME [...] [--seconds 600] [--out FILE.json]
 
-Of each set 70 % of the pictures are given to a method and the others asked afterwards. `ours` is `tune --workload transfer
---time` on a clock that stands still while the machine runs something else: the seconds of an idle core. The rivals have as
-many CPU seconds. `--tree NAME=FOLDER` adds the program of another checkout as a method. A run that was ended goes on with
-the same command: `WORK/runs.jsonl` holds a line a run, with the answers, so that methods are compared picture by picture.
+Of each set 70 % of the pictures are given to a method and the others asked afterwards. `classify` runs on a clock that
+stands still while the machine runs something else: the seconds of an idle core. The rivals have as many CPU seconds.
+`--tree NAME=FOLDER` adds `tune` of another checkout: the methods "NAME, transfer" and "NAME, cnn". A run that was ended
+goes on with the same command: `WORK/runs.jsonl` holds a line a run, with the answers, so that methods are compared picture
+by picture.
 """
 
 import argparse
@@ -68,46 +69,47 @@ def lay_out(archive: Path, folder: Path, seed: int) -> None:
             place.write_bytes(file.read(name))
 
 
-def play_ours(folder: Path, seconds: float, tree: str | None) -> tuple[Answers, dict[str, Any]]:
-    """Tune with a limited time, and let the saved classifier answer."""
+def play_tune(folder: Path, seconds: float, tree: str, workload: str = "transfer") -> tuple[Answers, dict[str, Any]]:
+    """Tune one of a checkout's own workloads with a limited time, and let the saved classifier answer."""
+    command = f"tune --dataset ../given --workload {workload} --time {seconds:g}s --save-model clf.safetensors"
+    command += " --study s --report report.md --device cpu"
+    return _train_and_ask(folder, command.split() + (["--ensemble", "8"] if workload == "transfer" else []), tree)
+
+
+def play_classify(folder: Path, seconds: float) -> tuple[Answers, dict[str, Any]]:
+    """Give the pictures to `warmstart classify`."""
+    command = f"classify ../given --time {seconds:g}s --out clf.safetensors --device cpu"
+    return _train_and_ask(folder, command.split(), str(Path(__file__).resolve().parents[2]))
+
+
+def _train_and_ask(folder: Path, train: list[str], tree: str) -> tuple[Answers, dict[str, Any]]:
+    """Run a command of a checkout on `given`, and `predict` on `asked`."""
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     clock = work / "clock"
     clock.mkdir(parents=True)
     (work / "sitecustomize.py").write_text(CLOCK)
-    path = os.pathsep.join([str(work.resolve()), tree or str(Path(__file__).resolve().parents[2])])
-    env = os.environ | {"PYTHONPATH": path, "WARMSTART_CACHE": str(work.resolve() / "cache")}
-    command = [sys.executable, "-m", "warmstart"]
-    tune = ["tune", "--dataset", "../given", "--workload", "transfer", "--ensemble", "8", "--time", f"{seconds:g}s"]
-    tune += [
-        "--save-model",
-        "clf.safetensors",
-        "--storage",
-        "s.db",
-        "--study",
-        "s",
-        "--report",
-        "report.md",
-        "--format",
-        "json",
-        "--device",
-        "cpu",
-    ]
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(work.resolve()), tree]),
+        "WARMSTART_CACHE": str(work.resolve() / "cache"),
+    }
+
+    def call(arguments: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "warmstart", *arguments, "--format", "json"],
+            cwd=work,
+            env=env | more,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+
     before, began = _child_seconds(), time.monotonic()
-    done = subprocess.run(
-        [*command, *tune],
-        cwd=work,
-        env=env | {"OWN_CORE_CLOCK": str(clock.resolve())},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = call([*train, "--storage", "s.db"], OWN_CORE_CLOCK=str(clock.resolve()))
     took = {"cpu_s": _child_seconds() - before, "wall_s": time.monotonic() - began}
     found, lines = json.loads(done.stdout), done.stderr.splitlines()
     before = _child_seconds()
-    predict = ["predict", "clf.safetensors", "--dataset", "../asked", "--format", "json"]
-    done = subprocess.run([*command, *predict], cwd=work, env=env, check=True, capture_output=True, text=True)
-    answers = json.loads(done.stdout)
+    answers = json.loads(call(["predict", "clf.safetensors", "--dataset", "../asked"]).stdout)
     rows, classes = answers["predictions"], answers["classes"]
     about = {
         "took_s": found.get("seconds"),
@@ -117,9 +119,12 @@ def play_ours(folder: Path, seconds: float, tree: str | None) -> tuple[Answers, 
         "lines": [line for line in lines if "clf.safetensors" in line][-1:],
         "predict_cpu_s": round(_child_seconds() - before, 1),
     }
-    by_name = {row["image"]: classes.index(row["class"]) for row in rows}
-    files = open_images(str(folder / "asked")).files
-    return np.array([by_name[str(name)] for name in files]), {**took, **about}
+    # 0.2 numbers its answers; by their order both are the same.
+    asked = open_images(str(folder / "asked"))
+    if [row["truth"] for row in rows] != [asked.class_names[code] for code in asked.labels]:
+        msg = "expected the answers in the order of the pictures asked"
+        raise ValueError(msg)
+    return np.array([classes.index(row["class"]) for row in rows]), {**took, **about}
 
 
 def _child_seconds() -> float:
@@ -228,7 +233,7 @@ def play_recipe(folder: Path, seconds: float) -> tuple[Answers, dict[str, Any]]:
 
 
 METHODS: dict[str, Callable[[Path, float], tuple[Answers, dict[str, Any]]]] = {
-    "ours": lambda folder, seconds: play_ours(folder, seconds, None),
+    "classify": play_classify,
     "recipe": play_recipe,
     "logistic, lite0, 224": lambda folder, _: play_heads(folder, "logistic", LITE.format(0)),
     "ridge, lite0, 224": lambda folder, _: play_heads(folder, "ridge", LITE.format(0)),
@@ -246,7 +251,11 @@ def run(
         lay_out(zips / f"{name}.zip", folder, seed)
     truth = np.asarray(open_images(str(folder / "asked")).labels)
     before, began = time.process_time(), time.monotonic()
-    answers, about = play_ours(folder, seconds, trees[method]) if method in trees else METHODS[method](folder, seconds)
+    tree, _, workload = method.partition(", ")
+    if tree in trees:
+        answers, about = play_tune(folder, seconds, trees[tree], workload)
+    else:
+        answers, about = METHODS[method](folder, seconds)
     took = {"cpu_s": time.process_time() - before, "wall_s": time.monotonic() - began} | about
     found = {key: round(value, 1) if isinstance(value, float) else value for key, value in took.items()}
     wrong = int((answers != truth).sum())

@@ -1,14 +1,12 @@
 """Files that say anything, with checksums that are right: each is read, or refused with an error of ours."""
 
-import copy
 import json
 import struct
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import h5py
 import histories
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odd_files import altered
 
 import warmstart
 from warmstart.history_store.errors import WarmstartError
@@ -28,42 +27,10 @@ from warmstart.locations import history_path, model_path
 from warmstart.metafeat.weights import read_model
 
 CORPUS = Path(__file__).parent / "corpus"
-DEEP: Any = []
-for _ in range(200):
-    DEEP = [DEEP]
-ODD = (None, True, -1, 0, 1, 7, 2**31, 2**63, 2**64, 10**400, 0.5, -0.5, 1e308, float("nan"), float("inf"), "", "x", "..", "a/b", "a::b", "x" * 300, "\0", "ok", "digits", [], [1], {}, {"x": 1}, DEEP)  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 99, 2**31 - 1, -(2**31), 2**62, 0.5, float("nan"), float("inf"), -float("inf"), 1e300)
 PLACE, LEAF, VALUE = st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6)
 LONG = settings(max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck))
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
-
-
-def nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """List the places of a JSON value."""
-    yield path
-    if isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from nodes(inner, (*path, key))
-
-
-def altered(value: Any, leaf: int, number: int) -> Any:
-    """Put something odd at a place of a JSON value, or nothing."""
-    places = list(nodes(value))
-    path = places[leaf % len(places)]
-    odd = ODD[number % len(ODD)]
-    if not path:
-        return odd
-    value = copy.deepcopy(value)
-    inner = value
-    for key in path[:-1]:
-        inner = inner[key]
-    if number % 7 == 6:
-        del inner[path[-1]]
-    elif number % 7 == 5 and isinstance(inner, list):
-        inner.append(inner[path[-1]])
-    else:
-        inner[path[-1]] = odd
-    return value
 
 
 def alter_history(path: Path, place: int, leaf: int, number: int) -> None:

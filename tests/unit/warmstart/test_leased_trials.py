@@ -121,12 +121,13 @@ def test_an_expired_trial_is_offered_again_once_and_a_late_result_is_kept(trials
 
 
 def test_a_trial_that_is_given_back_is_offered_again_at_once_and_as_often_as_before(trials, clock, queue):
-    first = trials.ask("a", "k", lease_s=10)
+    first = trials.ask("a", "ann k", lease_s=10)
     for client in ("a", "b", "c"):
-        assert trials.ask(client, "k", lease_s=10).run == first.run
+        assert trials.ask(client, "ann k", lease_s=10).run == first.run
         for _ in range(2):  # the same word again changes nothing
             lease = Lease.of(trials.release(0, client))
         assert (lease.client, lease.clients, lease.keys, lease.last) == ("", (), (), client)
+        assert [lease.is_for(client, token) for token in ("ann", "bob")] == [True, False], "also after a release"
     with pytest.raises(LeaseLostError, match="expected a lease that 'a' holds, got one that ended"):
         trials.renew(0, "a", lease_s=10)
     with pytest.raises(

@@ -13,6 +13,7 @@ from typing import Any
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -147,7 +148,7 @@ def _matches(source: str) -> bool:
     path = Path(source)
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    with path.open("rb") as file:
+    with ordinary_file(path).open("rb") as file:
         head = file.read(_HEAD)
     return (b'"__type"' in head and b"xperiment" in head) or b'"AxClient"' in head
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from warmstart.history_store.errors import DataError, MissingPathError
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.wording import in_words
 
 
@@ -22,7 +23,7 @@ def read_json(path: Path, content: str) -> Any:
         DataError: no JSON.
     """
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return parse_json(ordinary_file(path).read_bytes())
     except OSError as error:
         msg = f"{path}: expected {content}, got {in_words(error)}. Check the path."
         raise MissingPathError(msg) from error

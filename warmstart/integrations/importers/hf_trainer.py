@@ -12,6 +12,7 @@ from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.hyperparameter_names import meaning_of
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
@@ -96,7 +97,7 @@ def _settings(folder: Path, path: Path, state: Mapping[str, Any], log: list[Any]
     settings: dict[str, Any] = {}
     for card in (folder / "README.md", path.parent / "README.md"):
         if card.is_file():
-            text = card.read_text(encoding="utf-8", errors="replace").partition("hyperparameters were used during training:")[2]  # fmt: skip
+            text = ordinary_file(card).read_bytes().decode("utf-8", "replace").partition("hyperparameters were used during training:")[2]  # fmt: skip
             text = text.partition("\n#")[0]
             settings.update({name: _scalar(value) for name, value in _CARD.findall(text)})
     for name in SETTINGS:

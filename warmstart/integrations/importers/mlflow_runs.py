@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.limits import ordinary_file
 from warmstart.integrations.importers.registry import Importer, Runs
 from warmstart.integrations.importers.run_folders import (
     FolderRun,
@@ -170,7 +171,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 def _meta(path: Path) -> dict[str, str]:
     """Read the flat lines of a `meta.yaml` without a YAML parser: there may be ten thousand such files."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = ordinary_file(path).read_bytes().decode("utf-8", "replace").splitlines()
     except OSError as error:
         msg = f"{path}: expected what MLflow says of a run, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error
@@ -184,10 +185,10 @@ def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
         folder.name, _STATUS.get(status, status), to_number(meta.get("start_time")), to_number(meta.get("end_time"))
     )
     for name in _names(folder / "params"):
-        run.params[name] = (folder / "params" / name).read_text(encoding="utf-8", errors="replace").strip()
+        run.params[name] = ordinary_file(folder / "params" / name).read_bytes().decode("utf-8", "replace").strip()
     path = folder / "metrics" / metric
     if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in ordinary_file(path).read_bytes().decode("utf-8", "replace").splitlines():
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
                 run.points.append((to_number(parts[2]) if len(parts) > 2 else len(run.points), to_number(parts[1])))

@@ -13,6 +13,7 @@ import numpy as np
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.run_folders import NO_VALUE, flatten, is_maximised
@@ -107,7 +108,7 @@ def _read(folder: Path) -> _Trial:
         raise DataError(msg)
     results: list[Mapping[str, Any]] = []
     path = folder / RESULTS
-    lines = path.read_bytes().rstrip(b"\n").split(b"\n") if path.is_file() else []
+    lines = ordinary_file(path).read_bytes().rstrip(b"\n").split(b"\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
             results.append(flatten(parse_json(line.decode())))

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import first_bytes, ordinary_file
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
 from warmstart.history_store.wording import in_words
@@ -55,7 +56,7 @@ def is_other_json(source: str) -> bool:
     if path.suffix.lower() != ".json" or not path.is_file() or path.stat().st_size > _MOST_BYTES:
         return False
     try:
-        content = parse_json(path.read_bytes())
+        content = parse_json(ordinary_file(path).read_bytes())
     except ValueError:
         return True
     if not isinstance(content, Mapping):
@@ -81,7 +82,7 @@ def _folder_kind(path: Path) -> str:
     for pattern, tool in _IN_FOLDERS.items():
         if name := next((name for name in names if re.fullmatch(pattern, name)), None):
             return f"a folder of {tool} ({name})"
-    if "metadata.json" in names and b"metric_names" in (path / "metadata.json").read_bytes()[:_MOST_BYTES]:
+    if "metadata.json" in names and b"metric_names" in first_bytes(path / "metadata.json", _MOST_BYTES):
         return "a folder of Syne Tune without results.csv.zip (metadata.json)"
     return "a folder without their files" if names else "an empty folder"
 
@@ -91,7 +92,7 @@ def _file_kind(path: Path) -> str:
         return kind
     if path.suffix.lower() != ".json":
         return f"a file {path.suffix}" if path.suffix else "another file"
-    head = path.read_bytes()[:4096]
+    head = first_bytes(path, 4096)
     if b'"Experiment"' in head or b'"__type"' in head:
         return "an object of Ax that is no experiment"
     if b'"oracle"' in head or b'"hyperparameters"' in head:
@@ -163,6 +164,13 @@ def find_importer(source: str) -> Importer:
     return next(importer for importer in _BY_SHAPE if importer.matches(source))
 
 
+def _check_options(importer: Importer, source: str, **values: str | None) -> None:
+    for option, value in values.items():
+        if value is not None and option not in importer.options:
+            msg = f"cannot be used with {source}."
+            raise UsageError(msg, param=option)
+
+
 def read_source(source: str, *, study: str | None = None, metric: str | None = None) -> Runs:
     """Read the runs of a source of any kind, and the datasets that it describes.
 
@@ -172,17 +180,17 @@ def read_source(source: str, *, study: str | None = None, metric: str | None = N
         DataError: the runs cannot be read.
         StorageError: a storage cannot be read.
     """
-    importer = find_importer(source)
-    for option, value in (("study", study), ("metric", metric)):
-        if value is not None and option not in importer.options:
-            msg = f"cannot be used with {source}."
-            raise UsageError(msg, param=option)
     try:
+        importer = find_importer(source)
+        _check_options(importer, source, study=study, metric=metric)
         return importer.read(source, study=study, metric=metric)
-    except WarmstartError:
+    except (WarmstartError, MemoryError):
         raise
-    # A file of another program may hold a value of any kind in any place.
-    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+    except OSError as error:
+        msg = f"{source}: expected runs that can be read, got {in_words(error)} ({error.filename}). Check the path, and who may read it."
+        raise DataError(msg) from error
+    # A file of another program may hold a value of any kind in any place, and its reader may raise anything.
+    except Exception as error:
         msg = f"{source}: expected runs as their tool writes them, got values of another kind ({type(error).__name__}: {in_words(error)}). Export or copy them again."
         raise DataError(msg) from error
 

@@ -18,6 +18,7 @@ import yaml
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
+from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.records import Status
 from warmstart.history_store.wording import FaultError
 from warmstart.studies.objectives.metric import LARGER, SMALLER
@@ -141,7 +142,7 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
         DataError: it is no mapping.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = ordinary_file(path).read_bytes().decode("utf-8", "replace").split("\n")
     except OSError as error:
         msg = f"{path}: expected settings of a run as YAML, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error

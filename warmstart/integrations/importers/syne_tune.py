@@ -77,6 +77,8 @@ def _read_table(path: Path) -> Rows:
             (name,) = archive.namelist()
             UNPACKED.check(archive.getinfo(name).file_size, str(path))
             text = archive.read(name).decode()
+    except DataError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         msg = f"{path}: expected the reports of Syne Tune, got {in_words(error)}. Copy the folder again."
         raise DataError(msg) from error

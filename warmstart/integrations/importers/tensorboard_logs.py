@@ -11,7 +11,7 @@ from typing import Any
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
-from warmstart.history_store.limits import UNPACKED
+from warmstart.history_store.limits import UNPACKED, ordinary_file
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FolderRun,
@@ -110,7 +110,7 @@ def _read(path: Path, log: _Log) -> None:
         DataError: it is no event file.
     """
     UNPACKED.check(path.stat().st_size, str(path))
-    data, start = path.read_bytes(), 0
+    data, start = ordinary_file(path).read_bytes(), 0
     try:
         while start + 12 <= len(data):
             (length,) = struct.unpack_from("<Q", data, start)

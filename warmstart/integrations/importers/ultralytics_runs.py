@@ -10,6 +10,7 @@ from typing import Any
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.limits import first_bytes
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FolderRun,
@@ -107,7 +108,7 @@ def _matches(source: str) -> bool:
     first = next(find_files(path, ARGS), None) if path.is_dir() else path if path.name == ARGS else None
     if first is None or not first.is_file():
         return False
-    return first.with_name(RESULTS).is_file() or len(set(_HEAD.findall(first.read_bytes()[:4096]))) == 2
+    return first.with_name(RESULTS).is_file() or len(set(_HEAD.findall(first_bytes(first, 4096)))) == 2
 
 
 IMPORTER = Importer(_matches, by_metric(read_ultralytics), ("metric",))

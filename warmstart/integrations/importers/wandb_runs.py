@@ -12,6 +12,7 @@ from typing import Any
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import first_bytes, ordinary_file
 from warmstart.history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -120,7 +121,7 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
 def _file_entries(path: Path) -> Iterator[_Entry]:
     if path.suffix.lower() == ".jsonl":
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
+            lines = ordinary_file(path).read_bytes().decode("utf-8-sig").split("\n")
             document: Any = [parse_json(line) for line in lines if line.strip()]
         except (OSError, ValueError) as error:
             msg = f"{path}: expected {_EXPECTED}, a line each, got something else ({error}). Export again."
@@ -169,8 +170,7 @@ def _matches(source: str) -> bool:
         )
     if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
         return False
-    with path.open("rb") as file:
-        head = file.read(65_536)
+    head = first_bytes(path, 65_536)
     return b'"config"' in head and (b'"summary' in head or b'"state"' in head)
 
 

@@ -29,6 +29,7 @@ from warmstart.studies.objectives.base import FOLDER, TRIAL, Report, TrialStatus
 from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 from warmstart.studies.objectives.printed import printed_lines
+from warmstart.studies.objectives.printed_table import PrintedTable
 from warmstart.training.processes.memory import says_out_of_memory
 from warmstart.training.processes.supervisor import Supervised, describe_end
 
@@ -152,14 +153,14 @@ class CommandObjective:
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
-        last, guess = "", None
+        last, guess, table = "", None, PrintedTable()
         try:
             for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
                 if says_out_of_memory(line):
                     no_memory.append(line)
                 if reader is None:
-                    guess = better_guess(line, guess)
+                    guess = better_guess(table.sentence(line), guess)
                     _report_json(line, report)
                 else:
                     _report_metric(line, reader, report)

@@ -302,12 +302,12 @@ class MetricReader:
         is none, each line that its pattern matches. Of a named metric it is each line with the name.
         """
         metric, self._last_line, is_match = self._metric, line, False
-        if self.named is not None:
-            return self._read_named(line, self.named)
         try:
             document: Any = parse_json(line)
         except (ValueError, RecursionError):
             document = None
+        if self.named is not None:
+            return self._read_named(line, document, self.named)
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._value = _number(match[1] if match.re.groups else match[0])
@@ -323,9 +323,9 @@ class MetricReader:
             return document["step"], value
         return self._steps.report(line, self._value) if is_match and isinstance(self._value, float) else None
 
-    def _read_named(self, line: str, named: NamedValues) -> tuple[object, object] | None:
+    def _read_named(self, line: str, document: object, named: NamedValues) -> tuple[object, object] | None:
         try:
-            pair = named.read(line)
+            pair = named.read(line, plain_number(nested_value(document, named.name)))
         except ValueError as problem:
             raise ContradictionError(str(problem)) from None
         self._value = named.latest
@@ -349,6 +349,8 @@ class MetricReader:
             label = f"{metric.printed_name!r} and its value" if metric.printed_name else f"{metric.spec!r}"
             label = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, label)
             got = f"none; the last line is {_short_repr(self._last_line)}" if self._last_line else "no line"
+            if self.named is not None and self.named.unread:
+                got = _short_repr(self.named.unread)
             return _failed(f"expected {label} in what it prints, got {got}{self._hint()}")
         if isinstance(self._value, Mapping):
             self._value = {name: value for name, value in self._value.items() if name != "step"}

@@ -31,6 +31,7 @@ class Lease:
         clients: all holders in order, one an offer.
         keys: of the requests, one an offer.
         released: clients that released it; their offers do not count.
+        released_keys: of these offers.
     """
 
     client: str
@@ -38,6 +39,7 @@ class Lease:
     clients: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
+    released_keys: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> Lease | None:
@@ -45,8 +47,9 @@ class Lease:
         record: Mapping[str, Any] | None = trial.user_attrs.get(LEASE)
         if record is None:
             return None
-        released = tuple(record.get("released", ()))  # missing in older leases
-        return cls(record["client"], record["until"], tuple(record["clients"]), tuple(record["keys"]), released)
+        # Older leases lack some names.
+        names = ("clients", "keys", "released", "released_keys")
+        return cls(record["client"], record["until"], *(tuple(record.get(name, ())) for name in names))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -63,7 +66,8 @@ class Lease:
     def after_release(self) -> Lease:
         """Return the lease after its release, as if the offer had not been made."""
         released = (*self.released, self.client)
-        return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released)
+        released_keys = (*self.released_keys, *self.keys[-1:])
+        return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released, released_keys)
 
     def after_expiry(self) -> Lease:
         """Return the lease without a holder; results of its last client are late from now on."""
@@ -78,7 +82,7 @@ class Lease:
         """Tell whether a client's offers were asked for with a token, or before keys had any."""
         tokens = {
             key.removeprefix(f"{client}:").partition(TOKEN_END)[0]
-            for key in self.keys
+            for key in (*self.keys, *self.released_keys)
             if TOKEN_END in key and key.startswith(f"{client}:")
         }
         return not tokens or token in tokens

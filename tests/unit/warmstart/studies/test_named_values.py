@@ -20,7 +20,8 @@ from warmstart.studies.objectives.named_values import NamedValues, named_value
         ("{'eval_loss': 0.55, 'eval_accuracy': 0.91, 'epoch': 3.0}", "eval_accuracy", 0.91, False),  # transformers
         ("63/63 - 1s - 9ms/step - accuracy: 0.9 - val_accuracy: 0.95 - val_loss: .2", "accuracy", 0.9, False),  # Keras
         ("│      val_acc              │    0.712345      │", "val_acc", 0.712345, False),  # Lightning
-        ("Test: [10/20]  Loss:  0.5 (0.6)  Acc@1:  71.2 ( 70.1)  Acc@5: 90", "Acc@1", 71.2, False),  # timm
+        ("Test: [10/20]  Loss:  0.5 (0.6)  Acc@1:  71.2 ( 70.1)  Acc@5: 90", "Acc@1", 70.1, False),  # timm: the average
+        ("accuracy 0.95 (0.02)", "accuracy", 0.95, False),
         ("Test set: Average loss: 0.0313, Accuracy: 9894/10000 (99%)", "accuracy", 98.94, True),  # PyTorch's example
         ("Accuracy of the network on the 10000 test images: 56 %", "accuracy", 56.0, True),  # PyTorch's tutorial
         ("val_acc = tensor(0.7123, device='cuda:0')", "val_acc", 0.7123, False),
@@ -28,6 +29,10 @@ from warmstart.studies.objectives.named_values import NamedValues, named_value
         ("val_acc nan", "val_acc", math.nan, False),
         ("val_acc 0.6, then val_acc 0.7", "val_acc", 0.7, False),
         ("The accuracy on the test set is 0.97.", "accuracy", 0.97, False),
+        ("INFO 10:00:00,123 - val_acc - 0.712", "val_acc", 0.712, False),
+        ("val_acc ----> 0.712", "val_acc", 0.712, False),
+        ("val_acc [%]: 71.2 | loss: 1", "val_acc", 71.2, True),
+        ("acc in %: 0.9", "acc", 0.9, True),
     ],
 )
 def test_a_value_is_found_by_its_name(line, name, value, percent):
@@ -36,9 +41,14 @@ def test_a_value_is_found_by_its_name(line, name, value, percent):
 
 
 @pytest.mark.parametrize(
-    "line", ["best_val_acc: 0.9", "val_acc_top5: 0.9", "val_acc", "0.9 val_acc", "val_acc: high", "val_acc 1.2.3"]
+    "line",
+    [
+        *("best_val_acc: 0.9", "val_acc_top5: 0.9", "val_acc-95: 0.9", "val_acc", "0.9 val_acc"),
+        *("val_acc: high", "val_acc 1.2.3", "val_acc: 0,91", "val_acc 71,2 %", "val_acc: [0.1, 0.9]", "val_acc (1, 2)"),
+        *("val_acc:  40%|████      | 4/10", "val_acc: 0%|          | 0/10", "loss val_acc: 100% ━━━━━ 4/4"),
+    ],
 )
-def test_other_names_are_not_the_name(line):
+def test_other_names_and_numbers_are_not_the_value(line):
     assert named_value(line, "val_acc") is None
 
 
@@ -59,6 +69,28 @@ def test_a_progress_bar_reports_when_its_value_changes():
     bar = " {0}%|###   | 1/3 [00:01<00:02, 1.0it/s, acc={1}]"
     lines = (bar.format(10, 0.5), bar.format(20, 0.5), bar.format(30, 0.6))
     assert read_all(values, *lines) == [(1, 0.5), None, (2, 0.6)]
+
+
+def test_an_average_over_some_of_the_batches_is_no_report():
+    values = NamedValues("Acc@1", is_score=True)
+    assert read_all(values, "Test: [0/9] Acc@1: 60 (60)", "Test: [9/9] Acc@1: 80 (70)") == [None, (1, 0.7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "pairs"),
+    [
+        ("epoch  train_loss  accuracy  time\n0      2.301       0.412     00:03\n1      1.3      0.6     00:03", "accuracy", [(0, 0.412), (1, 0.6)]),
+        ("  epoch    valid_acc     dur\n-------  -----------  ------\n      1      0.6150   0.0361", "valid_acc", [(1, 0.615)]),
+        ("epoch,loss,val_acc\n1,0.5,0.6", "val_acc", [(1, 0.6)]),
+        ("| Epoch | Val Acc |\n|---|---|\n| 3/9 | 75% |", "val_acc", [(3, 0.75)]),
+        ("   classes   top1_acc   top5_acc: 100%|██████| 1/1\n      all       0.85      0.99", "top1_acc", [(1, 0.85)]),
+        ("class  f1    n\ncat  0.9   3\nall  0.8  6\ndog  0.7  3", "f1", [(1, 0.8)]),
+        ("precision  recall  f1   support\n 0  1.00  0.9  0.9  3\naccuracy  0.9  3", "f1", []),
+    ],
+)  # fmt: skip
+def test_a_column_of_a_table_is_read(text, name, pairs):
+    values = NamedValues(name, is_score=True)
+    assert [pair for line in text.splitlines() if (pair := values.read(line))] == pairs
 
 
 def test_per_cent_is_recognised_by_its_sign_by_its_size_and_by_earlier_trials():
@@ -127,7 +159,14 @@ def test_a_reader_gives_the_last_value_as_the_result():
     assert in_percent.read("val_acc 75%") == (1, 75)
     assert in_percent.read("val_acc 50") == (2, 50)
     assert in_percent.result() == {"val_acc": 50, "error": 0.5}
-    assert "expected 'val_acc' and its value" in MetricReader(Metric("named:val_acc", maximize=True)).result()["note"]
+    nested = MetricReader(Metric("named:val.acc", maximize=True))
+    assert nested.read('{"epoch": 3, "val": {"acc": 0.5}}') == (3, 0.5)
+
+
+def test_a_failure_to_find_a_name_shows_the_line_that_has_it():
+    reader = MetricReader(Metric("named:val_acc", maximize=True))
+    assert [reader.read("val_acc: 0,91"), reader.read("done")] == [None, None]
+    assert reader.result()["note"] == "expected 'val_acc' and its value in what it prints, got 'val_acc: 0,91'"
 
 
 def test_the_same_value_after_the_head_of_an_epoch_is_another_report():
