@@ -83,10 +83,12 @@ def expectations(answer: Answer) -> list[str]:
     lines.append(f"{begin}, {after.replace(' of 100 wrong', '')}")
     if answer.expected_after:
         parts = [
-            f"{of_100(item.error.low)} to {of_100(item.error.high)} after {item.minutes}{' (extrapolated)' * item.is_extrapolated}"
-            for item in answer.expected_after
+            f"{of_100(after.error.low)} to {of_100(after.error.high)} after {after.minutes}"
+            + " (extrapolated)" * after.is_extrapolated
+            for after in answer.expected_after
         ]
-        lines.append(f"`classify` will have wrong of 100: {', '.join(parts)} minutes of one core.")
+        # No backquotes: a name in them is looked for among the options of all commands.
+        lines.append(f"Wrong of 100 by warmstart classify: {', '.join(parts)} minutes of one core.")
     return lines
 
 

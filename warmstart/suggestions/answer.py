@@ -44,13 +44,13 @@ class Answer:
         mapping: how configurations came into the space that was asked for; None where it is the history's.
         tuned_before: what the history knows of this very dataset; None where it is new to it.
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
-        expected_after: the same after some minutes of `classify` on one core, for pictures of which the history knows what that reaches.
         workload: what the configurations train, where that was asked for.
         measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
         plan: what fits in the time that was given; None where none was. The suggestions are its runs.
         expectation: what to expect of the suggestions, then of the plan's `others`, and of the best after a search, as more errors come; None where
             the history knows too little, or the suggestions are not as it measured them.
         are_notes_logged: whether the notes and doubts were logged, so that a notebook need not show them again.
+        expected_after: error to expect after some minutes of `classify` on one core, for pictures of which the history knows what that reaches.
     """
 
     dataset: DatasetSummary
@@ -67,12 +67,12 @@ class Answer:
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
     expected_error: "ExpectedError | None" = None
-    expected_after: "tuple[ExpectedAfter, ...]" = ()
     workload: str | None = None
     measured_with: "MeasuredWith | None" = None
     plan: "TimePlan | None" = None
     expectation: "DatasetExpectation | None" = field(default=None, compare=False)
     are_notes_logged: bool = field(default=False, compare=False)
+    expected_after: "tuple[ExpectedAfter, ...]" = ()
 
     def __len__(self) -> int:
         """Return the number of suggestions."""

@@ -146,5 +146,4 @@ def fitting_datasets(
     least = np.where(np.isnan(errors), np.inf, known[:, None]).min(axis=0)
     fits = least <= max((side or 0) / _NEARLY, known.min())
     largest = fits & (sizes == sizes[fits].max(initial=0))
-    as_large: NDArray[np.bool_] = ~np.isnan(errors[:, largest]).all(axis=1)
-    return fits, as_large
+    return fits, np.any(~np.isnan(errors[:, largest]), axis=1, keepdims=True)[:, 0]
