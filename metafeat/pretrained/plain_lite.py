@@ -16,8 +16,9 @@ from warmstart.history_store.errors import ModelError
 from warmstart.metafeat.pretrained.depths import Features
 
 ARCHITECTURE = "tf_efficientnet_lite0"
-BATCHES = (4, 32)
-"""Images of one pass, before and after an eighth of the side: their feature maps stay in the processor's cache."""
+BATCHES, _OF_SIDE = (4, 32), 64
+"""Images of one pass, before and after an eighth of the side, and their side: their feature maps stay in the processor's
+cache."""
 _EPSILON = 1e-3
 _STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 """Blocks of each stage, and the stride of its first one."""
@@ -108,16 +109,17 @@ class PlainLite0:
             progress: called after each batch with the number of images that are done.
         """
         n = len(images)
+        first, then = (max(1, round(batch * (_OF_SIDE / images.shape[1]) ** 2)) for batch in BATCHES)
         early, late = [], []
-        for start in range(0, n, BATCHES[0]):
-            batch = images[start : start + BATCHES[0]]
+        for start in range(0, n, first):
+            batch = images[start : start + first]
             pixels = np.broadcast_to(batch, (*batch.shape[:3], 3)).astype(np.float32)
             early.append(self._stages(_relu6(self._stem.convolve(pixels / 127.5 - 1, 3, 2)), 0, _AT_8))
             if progress is not None:
                 progress(start + len(batch))
         maps = np.concatenate(early)
-        for start in range(0, n, BATCHES[1]):
-            middle = self._stages(maps[start : start + BATCHES[1]], _AT_8 + 1, _AT_16)
+        for start in range(0, n, then):
+            middle = self._stages(maps[start : start + then], _AT_8 + 1, _AT_16)
             last = self._stages(middle, _AT_16 + 1, len(_STAGES) - 1)
             late.append((middle.mean((1, 2)), _relu6(self._head.mix(last)).mean((1, 2))))
         return Features(maps.mean((1, 2)), *(np.concatenate(part) for part in zip(*late, strict=True)))
