@@ -117,11 +117,11 @@ def study_figure(record: StudyRecord, name: str, model: StudyModel | None) -> An
 def drawable_pictures(record: StudyRecord) -> list[str]:
     """Return the names of the pictures that a study has trials for, without drawing them."""
     results = [trial for trial in record.trials if trial.error is not None and trial.feasible]
-    has_curve = any(len(each.curve) >= 2 for each in (*record.trials, *record.spans))
+    curves = [trial.curve for trial in record.trials] + [span.curve for span in record.spans]
     varies = len(results) >= LEAST and len({trial.error for trial in results}) > 1
     has = {
         "best-so-far": bool(results),
-        "curves": has_curve,
+        "curves": any(len(curve) >= 2 for curve in curves),
         "timeline": any(span.start is not None for span in record.spans),
         "parallel": len(results) >= 2,
         "importance": varies,
@@ -200,7 +200,7 @@ def curves_figure(record: StudyRecord) -> Any:
     trials = [trial for trial in record.trials if len(trial.curve) >= 2]
     running = [span for span in record.spans if len(span.curve) >= 2][:LINES]
     trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
-    curves = [each.curve for each in (*trials, *running)]
+    curves = [trial.curve for trial in trials] + [span.curve for span in running]
     points = np.array([error for curve in curves for _, error in curve if np.isfinite(error)])
     if not len(points):
         return None

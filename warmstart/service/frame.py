@@ -1,5 +1,6 @@
 """The frame of all pages that the server writes: head, navigation, and the form that asks for a token."""
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -59,6 +60,12 @@ def error_page(path: str, title: str, detail: str) -> str:
 def root_of(path: str) -> str:
     """Return the relative address of the first page from a path."""
     return "../" * (path.count("/") - 1) or "./"
+
+
+def address_of(name: str) -> str | None:
+    """Return a study's name as a part of an address; None of a name that no address has a place for."""
+    is_part = re.fullmatch(r"[^/]{1,200}", name) is not None and name not in (".", "..")
+    return quote(name, safe="") if is_part else None
 
 
 def time_element(moment: str) -> str:

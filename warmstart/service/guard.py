@@ -282,7 +282,9 @@ def _check_origin(headers: Mapping[bytes, bytes], path: str) -> None:
     """Refuse requests from web pages of another origin, which browsers name; programs name none."""
     origin = headers.get(b"origin")
     site = headers.get(b"sec-fetch-site", b"none")
-    crossing = path.startswith("/v1") and site not in (b"none", b"same-origin")
+    # Others may link to a page, not load a part of one: a picture takes seconds to draw.
+    is_link = headers.get(b"sec-fetch-dest", b"document") == b"document" and not path.startswith("/v1")
+    crossing = site not in (b"none", b"same-origin") and not is_link
     if origin is not None:
         named, host = origin.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
         parts = named.partition("://")

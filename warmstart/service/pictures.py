@@ -8,6 +8,9 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from warmstart.plots.study import check_drawable, study_figure
+from warmstart.plots.style import drawn, styled
+
 if TYPE_CHECKING:
     from warmstart.studies.results.study_model import StudyModel
     from warmstart.studies.results.study_record import StudyRecord
@@ -41,9 +44,6 @@ class PictureCache:
         Raises:
             DataError: errors that are too large to draw.
         """
-        from warmstart.plots.study import check_drawable, study_figure
-        from warmstart.plots.style import drawn, styled
-
         tag = state_tag(record)
         svg = self.find(record.name, picture, tag)
         if svg is not None:

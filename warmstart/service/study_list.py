@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, in_short
-from warmstart.service.frame import page, sort_heads, time_element
+from warmstart.service.frame import address_of, page, sort_heads, time_element
 
 if TYPE_CHECKING:
     from warmstart.service.auth import Token
@@ -97,11 +97,10 @@ def _list(studies: Sequence[StudySummary], query: ListQuery, token: Token) -> st
 
 
 def _row(study: StudySummary, may_archive: bool, may_delete: bool) -> str:  # noqa: FBT001  two rights
-    name = in_markup(study.name)
-    # An address has no place for a slash in a name.
-    link = f'<a href="studies/{quote(study.name, safe="")}">{name}</a>'
-    if "/" in study.name:
-        link = f'{name} <span class="unit">no page: its name has a slash</span>'
+    name, address = in_markup(study.name), address_of(study.name)
+    link = f'<a href="studies/{address}">{name}</a>'
+    if address is None:
+        link = f'{name} <span class="unit">no page: no address has a place for this name</span>'
     best = "–"
     if study.error is not None:
         value = in_markup(in_short(study.metric.to_value(study.error)))
@@ -121,9 +120,10 @@ def _row(study: StudySummary, may_archive: bool, may_delete: bool) -> str:  # no
 
 def study_actions(name: str, n_trials: int, *, is_archived: bool, may_delete: bool) -> str:
     """Return the buttons that archive and delete a study."""
-    if "/" in name:
+    address = address_of(name)
+    if address is None:
         return ""
-    path = in_markup(f"v1/studies/{quote(name, safe='')}")
+    path = f"v1/studies/{address}"
     word, archived = ("Bring back", "false") if is_archived else ("Archive", "true")
     buttons = f'<button type="button" class="link" data-archive="{path}" data-archived="{archived}">{word}</button>'
     if may_delete:

@@ -20,11 +20,12 @@ from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.etags import NoneMatch, check_match
 from warmstart.service.frame import error_page
 from warmstart.service.pictures import state_tag
-from warmstart.service.problems import ProblemError, http_status
+from warmstart.service.problems import ProblemError
 from warmstart.service.study_bodies import StudyName
 from warmstart.service.study_list import ListQuery, Sort, State, list_page
 from warmstart.service.study_view import study_page
 from warmstart.service.trial_table import TrialQuery
+from warmstart.status import http_status
 from warmstart.studies.results.export import trial_rows
 from warmstart.studies.results.study_summary import StudySummary, study_summaries
 from warmstart.suggestions.formats import to_csv

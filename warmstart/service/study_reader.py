@@ -8,11 +8,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from warmstart.service.study_book import no_study
+from warmstart.studies.results.study_record import StudyRecord, read_study_record
+from warmstart.studies.state.trial_tables import TrialTables
 
 if TYPE_CHECKING:
-    from warmstart.studies.results.study_record import StudyRecord
     from warmstart.studies.state.storage import Store
-    from warmstart.studies.state.trial_tables import TrialTables
 
 MOST_STUDIES = 50
 """Most studies whose trials are kept."""
@@ -32,9 +32,6 @@ class StudyReader:
             ProblemError: 404, there is none of that name.
             DataError, StorageError: as `read_study_record`.
         """
-        from warmstart.studies.results.study_record import read_study_record
-        from warmstart.studies.state.trial_tables import TrialTables
-
         with store.guard():
             try:
                 number = store.optuna.get_study_id_from_name(name)

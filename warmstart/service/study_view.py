@@ -10,10 +10,10 @@ from warmstart.history_store.quoting import in_json, in_markup, in_python, in_ya
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short, some_of
 from warmstart.plots.study import MODELLED, PICTURES, drawable_pictures
-from warmstart.service.frame import page, preformatted, time_element
+from warmstart.service.frame import address_of, page, preformatted, time_element
 from warmstart.service.pictures import state_tag
 from warmstart.service.study_list import study_actions
-from warmstart.service.trial_table import TrialQuery, study_address, trial_table
+from warmstart.service.trial_table import TrialQuery, trial_table
 from warmstart.studies.results.study_commands import SPACE_FILE, command_of_trial, command_to_go_on
 from warmstart.studies.results.trial import count_statuses, say_counts
 from warmstart.studies.results.trial_span import RUNNING
@@ -162,7 +162,7 @@ def _pictures(record: StudyRecord) -> str:
 
 def _figure(record: StudyRecord, name: str, tag: str) -> str:
     caption = in_markup(PICTURES[name])
-    address = in_markup(f"{study_address(record.name)}/{name}.svg?v={tag}")
+    address = in_markup(f"{address_of(record.name)}/{name}.svg?v={tag}")
     wide = " wide" if name in ("parallel", "slices") else ""
     return (
         f'<figure class="drawn-{name}{wide}"><a href="{address}"><img class="drawn" loading="lazy" alt="{caption}" '
@@ -186,7 +186,7 @@ def _origin(record: StudyRecord, server: str) -> str:
     lines = "".join(f"<dt>{in_markup(name)}</dt><dd>{in_markup(value)}</dd>" for name, value in facts.items() if value)
     command = command_to_go_on(record, ["--server", server])
     if command is not None:
-        space = f"{study_address(record.name)}/{SPACE_FILE}"
+        space = f"{address_of(record.name)}/{SPACE_FILE}"
         file = "" if SPACE_FILE not in command else f', with <a href="{space}" download>{SPACE_FILE}</a>'
         copy = '<button type="button" data-copy="go-on">Copy</button>'
         step = f"<p>Go on, on as many machines as you like{file}: {copy}</p>{preformatted(command, 'go-on')}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short
-from warmstart.service.frame import sort_heads
+from warmstart.service.frame import address_of, sort_heads
 from warmstart.service.problems import ProblemError
 from warmstart.suggestions.formats import with_config
 
@@ -133,13 +133,8 @@ def trial_table(record: StudyRecord, query: TrialQuery) -> str:
     return (
         f'<section id="trials"><h2>Trials</h2>{form}<div class="live" id="trial-list"><div class="scroll" tabindex="0" '
         f'role="region" aria-label="Trials"><table><caption>{caption}</caption><thead><tr>{top}</tr></thead><tbody>{body}'
-        f'</tbody></table></div><p class="turns">{turns}<a href="{study_address(record.name)}/trials.csv">All as CSV</a></p></div></section>'
+        f'</tbody></table></div><p class="turns">{turns}<a href="{address_of(record.name)}/trials.csv">All as CSV</a></p></div></section>'
     )
-
-
-def study_address(name: str) -> str:
-    """Return the address of a study, seen from its own page."""
-    return f"./{quote(name, safe='')}"
 
 
 def _line(row: Row, heads: Sequence[str], numeric: set[str], record: StudyRecord) -> str:
