@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -52,8 +51,7 @@ class PageRoute(APIRoute):
             except RequestValidationError:
                 return _error(request, 422, "No such page", "expected another address, got one with a wrong part.")
             except WarmstartError as error:
-                status = http_status(error)
-                return _error(request, status, HTTPStatus(status).phrase, _without_folders(request, error.message))
+                return _error(request, http_status(error), "Cannot be shown", _without_folders(request, error.message))
 
         return with_pages
 
