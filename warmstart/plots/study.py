@@ -340,13 +340,12 @@ _DASHES, _DOTS = (0, (4, 1.5)), (0, (1, 1.8))
 
 
 def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
-    """Draw one line per trial through its hyperparameters to its error: darker = better, warm trials dashed, pruned ones dotted to their last report.
+    """Draw one line per trial through its hyperparameters to its value of the metric: darker = better, warm trials dashed, pruned ones dotted to their last report.
 
     Args:
         record: the study.
         axes_of_space: in the order of the picture, the most important first.
     """
-    from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.lines import Line2D
 
@@ -360,34 +359,28 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
     figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 5.0), 3.9)
     axes = figure.add_subplot()
     colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
-    low, high = float(errors.min()), edge_of(errors)
+    to_value = record.metric.to_value
+    low, high = sorted(to_value(float(error)) for error in (errors.min(), edge_of(errors)))
     last, pruned = len(columns), _pruned(record)
-    places = np.arange(last + 1)
-    # One collection a look: a line of its own for each trial takes seconds.
-    looks: list[tuple[list[Any], dict[str, Any]]] = [
-        (
-            [_heights(columns, trial, trial.curve[-1][1], low, high) for trial in pruned],
-            {"colors": GREY, "linewidths": 0.8, "linestyles": _DOTS, "alpha": 0.8, "zorder": 1},
-        )
-    ]
+    last_reports = [_heights(columns, trial, to_value(trial.curve[-1][1]), low, high) for trial in pruned]
+    _draw_lines(axes, last_reports, colors=GREY, linewidths=0.8, linestyles=_DOTS, alpha=0.8, zorder=1)
     # The best trials last, so that they are on top.
-    heights = [_heights(columns, trial, errors[row], low, high) for row, trial in enumerate(trials)]
+    heights = [_heights(columns, trial, to_value(trial.error or 0.0), low, high) for trial in trials]
     is_warm = [record.warm_of(trial) is not None for trial in trials]
     rows = [row for row in reversed(range(1, len(trials))) if not is_warm[row]]
-    looks.append(([heights[row] for row in rows], {"colors": [colours(ranks[row]) for row in rows], "linewidths": 1.1, "alpha": 0.75, "zorder": 2}))  # fmt: skip
+    shades = [colours(ranks[row]) for row in rows]
+    _draw_lines(axes, [heights[row] for row in rows], colors=shades, linewidths=1.1, alpha=0.75, zorder=2)
     rows = [row for row in reversed(range(1, len(trials))) if is_warm[row]]
-    looks.append(([heights[row] for row in rows], {"colors": WARM, "linewidths": 1.1, "linestyles": _DASHES, "zorder": 2}))  # fmt: skip
+    _draw_lines(axes, [heights[row] for row in rows], colors=WARM, linewidths=1.1, linestyles=_DASHES, zorder=2)
     best_look = {"colors": WARM, "linestyles": _DASHES} if is_warm[0] else {"colors": [colours(0.0)]}
-    looks.append(([heights[0]], {**best_look, "linewidths": 2.4, "zorder": 3}))
-    for lines, look in looks:
-        if lines:
-            axes.add_collection(LineCollection([np.column_stack([places, line]) for line in lines], **look))
+    _draw_lines(axes, heights[:1], linewidths=2.4, zorder=3, **best_look)
     for column, axis in enumerate(columns):
         _ruler(axes, column, *axis.ticks())
     values = np.linspace(low, high, 4) if high > low else np.array([low])
-    texts = [f"{record.metric.to_value(float(value)):.3g}" for value in values]
-    if high < errors.max():
-        texts[-1] = f"≥ {texts[-1]}" if not record.metric.maximize else f"≤ {texts[-1]}"
+    texts = [f"{value:.3g}" for value in values]
+    if edge_of(errors) < errors.max():
+        edge, sign = (0, "≤") if record.metric.maximize else (-1, "≥")
+        texts[edge] = f"{sign} {texts[edge]}"
     _ruler(axes, last, np.linspace(0, 1, len(values)).tolist(), texts)
     if any(axis.name not in trial.config for axis in columns for trial in (*trials, *pruned)):
         axes.text(-0.06, -0.09, "unused", ha="right", va="center", fontsize=7, color=GREY)
@@ -403,7 +396,7 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
         Line2D([], [], color="#08306b", linewidth=2.4, label="best trial"),
         Line2D([], [], color="#4a90c2", label="others: darker is better"),
     ]
-    if any(record.warm_of(trial) is not None for trial in trials):
+    if any(is_warm):
         keys.append(Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm"))
     if pruned:
         keys.append(Line2D([], [], color=GREY, linewidth=0.8, dashes=(1, 1.8), label="stopped early: its last report"))
@@ -417,10 +410,17 @@ def _pruned(record: StudyRecord) -> list[Trial]:
     return sorted(pruned, key=lambda trial: trial.curve[-1][1])[:MOST_LINES]
 
 
-def _heights(columns: Sequence[NaturalAxis], trial: Trial, error: float, low: float, high: float) -> Any:
+def _draw_lines(axes: Any, lines: Sequence[Any], **look: Any) -> None:
+    """Draw lines of one look: a line of its own for each trial takes seconds."""
+    from matplotlib.collections import LineCollection
+
+    axes.add_collection(LineCollection([np.column_stack([np.arange(len(line)), line]) for line in lines], **look))
+
+
+def _heights(columns: Sequence[NaturalAxis], trial: Trial, value: float, low: float, high: float) -> Any:
     """Return the heights of a trial's line on all axes; below them without a value."""
     heights = [axis.position(trial.config.get(axis.name)) for axis in columns]
-    end = 0.0 if high <= low else min(max((error - low) / (high - low), 0.0), 1.0)
+    end = 0.0 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
     return np.array([-0.09 if np.isnan(height) else height for height in heights] + [end])
 
 

@@ -1,7 +1,7 @@
 """The frame of all pages that the server writes: head, navigation, and the form that asks for a token."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from urllib.parse import quote
 
 from warmstart.history_store.quoting import in_lines, in_markup
@@ -79,7 +79,7 @@ def preformatted(text: str, name: str, *, hidden: bool = False) -> str:
     return f'<pre id="{name}"{" hidden" if hidden else ""} tabindex="0">{lines}</pre>'
 
 
-def sort_heads(heads: Mapping[str, str], sort: str, link: str, anchor: str = "") -> str:
+def sort_heads(heads: Mapping[str, str], sort: str, link: str, anchor: str = "", numeric: Container[str] = ()) -> str:
     """Return the heads of a table whose links sort it.
 
     Args:
@@ -87,6 +87,7 @@ def sort_heads(heads: Mapping[str, str], sort: str, link: str, anchor: str = "")
         sort: key by which it is sorted, after a minus sign from the greatest on.
         link: address up to the key.
         anchor: end of the address.
+        numeric: keys of the columns of numbers.
     """
     cells = []
     for key, text in heads.items():
@@ -94,5 +95,6 @@ def sort_heads(heads: Mapping[str, str], sort: str, link: str, anchor: str = "")
         state = {key: ' aria-sort="ascending"', f"-{key}": ' aria-sort="descending"'}.get(sort, "")
         target = link + quote(key if descending else f"-{key}", safe="") + anchor
         mark = "" if not state else " ↓" if descending else " ↑"
-        cells.append(f'<th scope="col"{state}><a href="{in_markup(target)}">{in_markup(text)}{mark}</a></th>')
+        kind = ' class="number"' if key in numeric else ""
+        cells.append(f'<th scope="col"{kind}{state}><a href="{in_markup(target)}">{in_markup(text)}{mark}</a></th>')
     return "".join(cells)

@@ -72,10 +72,9 @@ def _tiles(record: StudyRecord) -> str:
         f'<div class="tile"><dt>{in_markup(name)}</dt><dd><strong>{in_markup(value)}</strong><small>{in_markup(note)}</small></dd></div>'
         for name, value, note in tiles
     ]
-    if record.updated is not None:
-        cells.append(
-            f'<div class="tile"><dt>changed</dt><dd><strong>{time_element(record.updated)}</strong></dd></div>'
-        )
+    changed = max((time for span in record.spans for time in (span.start, span.end) if time is not None), default=None)
+    if changed is not None:
+        cells.append(f'<div class="tile"><dt>changed</dt><dd><strong>{time_element(_iso(changed))}</strong></dd></div>')
     if record.owner is not None:
         cells.append(f'<div class="tile"><dt>begun by</dt><dd><strong>{in_markup(record.owner)}</strong></dd></div>')
     expected = f'<p class="hint">{in_markup(record.expected_line)}</p>' if record.expected_line else ""

@@ -120,8 +120,8 @@ def trial_table(record: StudyRecord, query: TrialQuery) -> str:
         f'<input type="hidden" name="sort" value="{in_markup(query.sort)}"><button>Apply</button></form>'
     )
     link = "?" + urlencode({"q": query.text, "state": query.state})
-    top = sort_heads({head: head for head in heads}, query.sort, f"{link}&sort=", "#trials")
     numeric = {head for head in heads if all(isinstance(row.get(head), int | float | None) for row in rows)}
+    top = sort_heads({head: head for head in heads}, query.sort, f"{link}&sort=", "#trials", numeric)
     body = "".join(_line(row, heads, numeric, record) for row in chosen[(part - 1) * PAGE_SIZE : part * PAGE_SIZE])
     turns = "".join(
         f'<a href="{in_markup(query.link(part=number))}">{text}</a>'

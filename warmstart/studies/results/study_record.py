@@ -272,7 +272,7 @@ def read_study_record(store: Store, name: str, tables: TrialTables | None = None
 
 def _as_read(trial: FrozenTrial, plan: StudySpec | None) -> FrozenTrial:
     """Return a trial with errors as its values, and its steps as reported."""
-    return as_reported(trial if plan is None else in_errors(trial, plan))
+    return as_reported(in_errors(trial, plan.measure) if plan is not None and plan.has_metric_values else trial)
 
 
 def settings_of_search(plan: StudySpec) -> dict[str, Any]:

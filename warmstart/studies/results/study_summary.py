@@ -36,7 +36,7 @@ class StudySummary:
     Attributes:
         name: of the study.
         metric: as people read it.
-        error: of the best trial; None without one.
+        error: of the best trial; None without one, and of several objectives.
         trials: number of all.
         running: number of those under way, without interrupted ones.
         changed: when a trial last began or ended; None without one.
@@ -83,14 +83,16 @@ def _summary(store: Store, study: FrozenStudy, tallies: dict[int, _Tally]) -> St
     plan = plan_in(study.user_attrs, study.system_attrs, f"{store.display_name}:{study.study_name}")
     metric = _metric(study, plan)
     tally = tallies.get(number, _Tally())
+    is_error = plan is not None and not plan.has_metric_values
+    error: float | None = None
     if database_of(store.optuna) is None or tally.has_constraints:
         trials = store.optuna.get_all_trials(number, deepcopy=False)
         tally = _tally_of(trials)
-        best = best_of(ended_trials([trial if plan is None else in_errors(trial, plan) for trial in trials]))
-        error = None if best is None else best.error
-    else:
+        if len(study.directions) == 1:
+            best = best_of(ended_trials([trial if is_error else in_errors(trial, metric) for trial in trials]))
+            error = None if best is None else best.error
+    elif len(study.directions) == 1:
         stored = tally.greatest if study.directions[0] == StudyDirection.MAXIMIZE else tally.least
-        is_error = plan is not None and not plan.has_metric_values
         error = stored if stored is None or is_error else metric.error_of(stored)
     owner = study.user_attrs.get(OWNER)
     return StudySummary(

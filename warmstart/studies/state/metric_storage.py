@@ -26,12 +26,12 @@ def study_of_errors(study: Study, plan: StudySpec) -> Study:
     return Study(study.study_name, view)
 
 
-def in_errors(trial: FrozenTrial, plan: StudySpec) -> FrozenTrial:
-    """Return a stored trial with errors as its values; the same one where it is stored so."""
-    if not plan.has_metric_values or not (trial.values or trial.intermediate_values):
+def in_errors(trial: FrozenTrial, metric: Metric) -> FrozenTrial:
+    """Return a trial that is stored with values of a metric with errors instead."""
+    if not trial.values and not trial.intermediate_values:
         return trial
     shown = copy.copy(trial)
-    _convert(shown, plan.measure.error_of)
+    _convert(shown, metric.error_of)
     return shown
 
 
