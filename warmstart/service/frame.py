@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
+from datetime import datetime
 from urllib.parse import quote
 
 from warmstart.history_store.quoting import in_lines, in_markup
@@ -68,9 +69,10 @@ def address_of(name: str) -> str | None:
     return quote(name, safe="") if is_part else None
 
 
-def time_element(moment: str) -> str:
-    """Return a time of ISO 8601 as HTML, which the script writes in the reader's own zone."""
-    return f'<time datetime="{in_markup(moment)}">{in_markup(moment[:16].replace("T", " "))}</time>'
+def time_element(moment: datetime) -> str:
+    """Return a time as HTML, which the script writes in the reader's own zone."""
+    local = moment.astimezone()
+    return f'<time datetime="{local.isoformat(timespec="seconds")}">{local:%Y-%m-%d %H:%M}</time>'
 
 
 def preformatted(text: str, name: str, *, hidden: bool = False) -> str:

@@ -93,7 +93,8 @@ class Guard:
                 if problem.status_code == 401 and is_page:
                     await _send(answer, 401, "text/html; charset=utf-8", sign_in_page(path))
                 else:
-                    await _send_problem(answer, problem, request_id)
+                    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
+                    await _send(answer, problem.status_code, MEDIA_TYPE, json.dumps(body), problem.headers)
         except Exception:
             status = status or 500
             raise
@@ -298,12 +299,6 @@ def _check_origin(headers: Mapping[bytes, bytes], path: str) -> None:
 def _too_large(most: int) -> ProblemError:
     detail = f"expected a body of at most {most:,} bytes, got a larger one. Send less."
     return ProblemError(413, "Too large", detail, headers={"connection": "close"})
-
-
-async def _send_problem(send: Send, problem: ProblemError, request_id: str) -> None:
-    """Send a problem as the response, outside of the app."""
-    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
-    await _send(send, problem.status_code, MEDIA_TYPE, json.dumps(body), problem.headers)
 
 
 async def _send(send: Send, status: int, media_type: str, text: str, further: Mapping[str, str] | None = None) -> None:

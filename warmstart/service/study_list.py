@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
@@ -43,7 +42,11 @@ class ListQuery:
     def choose(self, studies: Sequence[StudySummary]) -> list[StudySummary]:
         """Return the studies that are listed, sorted; those without a value come last."""
         key, word = _KEYS[self.sort.removeprefix("-")], self.text.lower()
-        chosen = [study for study in studies if self._has(study) and word in _text(study)]
+        chosen = [
+            study
+            for study in studies
+            if self._has(study) and word in f"{study.name} {study.metric.name} {study.owner or ''}".lower()
+        ]
         with_value = [study for study in chosen if key(study) is not None]
         # The newest of equal ones first.
         with_value.reverse()
@@ -54,10 +57,6 @@ class ListQuery:
         if self.state == "running":
             return study.running > 0
         return self.state == "all" or study.is_archived == (self.state == "archived")
-
-
-def _text(study: StudySummary) -> str:
-    return f"{study.name} {study.metric.name} {study.owner or ''}".lower()
 
 
 def list_page(studies: Sequence[StudySummary], query: ListQuery, token: Token) -> str:
@@ -105,7 +104,7 @@ def _row(study: StudySummary, may_archive: bool, may_delete: bool) -> str:  # no
     if study.error is not None:
         value = in_markup(in_short(study.metric.to_value(study.error)))
         best = f'{value} <span class="unit">{in_markup(study.metric.name)}</span>'
-    changed = "" if study.changed is None else time_element(_iso(study.changed))
+    changed = "" if study.changed is None else time_element(study.changed)
     mark = ' <span class="chip">archived</span>' if study.is_archived else ""
     running = f'<span class="chip busy">{study.running}</span>' if study.running else ""
     cells = (
@@ -132,7 +131,3 @@ def study_actions(name: str, n_trials: int, *, is_archived: bool, may_delete: bo
             f'<button type="button" class="link danger" data-delete="{path}" data-question="{question}">Delete</button>'
         )
     return buttons
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone().isoformat(timespec="seconds")

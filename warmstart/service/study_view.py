@@ -74,7 +74,9 @@ def _tiles(record: StudyRecord) -> str:
     ]
     changed = max((time for span in record.spans for time in (span.start, span.end) if time is not None), default=None)
     if changed is not None:
-        cells.append(f'<div class="tile"><dt>changed</dt><dd><strong>{time_element(_iso(changed))}</strong></dd></div>')
+        cells.append(
+            f'<div class="tile"><dt>changed</dt><dd><strong>{time_element(datetime.fromtimestamp(changed, UTC))}</strong></dd></div>'
+        )
     if record.owner is not None:
         cells.append(f'<div class="tile"><dt>begun by</dt><dd><strong>{in_markup(record.owner)}</strong></dd></div>')
     expected = f'<p class="hint">{in_markup(record.expected_line)}</p>' if record.expected_line else ""
@@ -126,7 +128,7 @@ def _running(record: StudyRecord) -> str:
         if span.curve:
             step, error = span.curve[-1]
             last = f"{in_short(metric.to_value(error))} at step {step:.12g}"
-        start = "" if span.start is None else time_element(_iso(span.start))
+        start = "" if span.start is None else time_element(datetime.fromtimestamp(span.start, UTC))
         config = ", ".join(f"{name} {in_short(value)}" for name, value in shown(span.config).items())
         rows.append(
             f'<tr><th scope="row">{span.number}</th><td>{in_markup(last)}</td><td>{start}</td><td>{in_markup(span.worker or "")}</td>'
@@ -196,7 +198,3 @@ def _origin(record: StudyRecord, server: str) -> str:
     else:
         step = '<p class="hint">The command that began it goes on with it.</p>' if plan is not None else ""
     return f'<section class="live" id="origin"><h2>What ran it</h2><dl class="facts">{lines}</dl>{step}</section>'
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(timespec="seconds")

@@ -48,19 +48,17 @@ class TrialQuery:
             and (not word or any(word in in_short(value).lower() for value in row.values() if value is not None))
         ]
         with_value = [row for row in chosen if row.get(key) is not None]
-        with_value.sort(key=lambda row: _order(row[key]), reverse=self.sort.startswith("-"))
+        # Numbers before texts.
+        with_value.sort(
+            key=lambda row: (0, row[key]) if isinstance(row[key], int | float) else (1, str(row[key]).lower()),
+            reverse=self.sort.startswith("-"),
+        )
         return with_value + [row for row in chosen if row.get(key) is None]
 
     def link(self, **changes: object) -> str:
         """Return the address of the page with another query."""
         query = {"q": self.text, "state": self.state, "sort": self.sort, "part": self.part} | changes
         return "?" + urlencode(query) + "#trials"
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    """Return the key of a value: numbers before texts."""
-    is_text = not isinstance(value, int | float)
-    return is_text, str(value).lower() if is_text else value
 
 
 def trial_rows(record: StudyRecord) -> list[Row]:

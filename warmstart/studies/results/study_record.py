@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +236,8 @@ def read_study_record(store: Store, name: str, tables: TrialTables | None = None
             msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
             raise DataError(msg)
         tables = tables or TrialTables(store.optuna, study._study_id)  # noqa: SLF001  the tables know it by that
-        trials = tables.read(partial(_as_read, plan=plan))
+        metric = plan.measure if plan is not None and plan.has_metric_values else None
+        trials = tables.read(lambda trial: as_reported(trial if metric is None else in_errors(trial, metric)))
         user_attrs = study.user_attrs
     ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
     updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
@@ -268,11 +268,6 @@ def read_study_record(store: Store, name: str, tables: TrialTables | None = None
         expected=expectations_of(plan, record.trials),
         is_classifier=plan.workload is not None,
     )
-
-
-def _as_read(trial: FrozenTrial, plan: StudySpec | None) -> FrozenTrial:
-    """Return a trial with errors as its values, and its steps as reported."""
-    return as_reported(in_errors(trial, plan.measure) if plan is not None and plan.has_metric_values else trial)
 
 
 def settings_of_search(plan: StudySpec) -> dict[str, Any]:

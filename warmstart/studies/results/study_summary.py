@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.storages._rdb import models
 from optuna.study import StudyDirection
 from optuna.study._constrained_optimization import _CONSTRAINTS_KEY
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 from sqlalchemy import func, select
 
 from warmstart.studies.objectives.metric import PLAIN, Metric
@@ -87,7 +87,8 @@ def _summary(store: Store, study: FrozenStudy, tallies: dict[int, _Tally]) -> St
     error: float | None = None
     if database_of(store.optuna) is None or tally.has_constraints:
         trials = store.optuna.get_all_trials(number, deepcopy=False)
-        tally = _tally_of(trials)
+        times = (time for trial in trials for time in (trial.datetime_start, trial.datetime_complete))
+        tally = _Tally(Counter(trial.state for trial in trials), changed=_latest(times))
         if len(study.directions) == 1:
             best = best_of(ended_trials([trial if is_error else in_errors(trial, metric) for trial in trials]))
             error = None if best is None else best.error
@@ -153,16 +154,5 @@ def _tallies(database: RDBStorage) -> dict[int, _Tally]:
     return tallies
 
 
-def _tally_of(trials: Sequence[FrozenTrial]) -> _Tally:
-    changed = _latest(_times(trials))
-    return _Tally(Counter(trial.state for trial in trials), changed=changed)
-
-
-def _times(trials: Sequence[FrozenTrial]) -> Iterator[datetime | None]:
-    for trial in trials:
-        yield trial.datetime_start
-        yield trial.datetime_complete
-
-
-def _latest(times: Any) -> datetime | None:
+def _latest(times: Iterable[datetime | None]) -> datetime | None:
     return max((time for time in times if time is not None), default=None)
