@@ -1,5 +1,6 @@
 """The pictures of a study, in reading order."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -201,7 +202,7 @@ def curves_figure(record: StudyRecord) -> Any:
     running = [span for span in record.spans if len(span.curve) >= 2][:LINES]
     trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
     curves = [trial.curve for trial in trials] + [span.curve for span in running]
-    points = np.array([error for curve in curves for _, error in curve if np.isfinite(error)])
+    points = np.array([error for curve in curves for _, error in curve if math.isfinite(error)])
     if not len(points):
         return None
     figure = new_figure(7.2, 3.9)
@@ -238,7 +239,7 @@ def curves_figure(record: StudyRecord) -> Any:
 
 def _line(record: StudyRecord, curve: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
     """Return the steps of a curve, and its values of the metric."""
-    values = [record.metric.to_value(error) if np.isfinite(error) else np.nan for _, error in curve]
+    values = [record.metric.to_value(error) if math.isfinite(error) else np.nan for _, error in curve]
     return np.array([step for step, _ in curve], dtype=np.float64), np.array(values, dtype=np.float64)
 
 
