@@ -30,8 +30,6 @@ AT_ONCE = 1024
 """Queries per call of FAISS, which is seven times as fast with 500 or more."""
 SIBLINGS = 8
 """Nearest datasets among which one of another group is looked for first."""
-SMALL = 500
-"""Vectors up to which all distances are computed: importing FAISS takes longer."""
 FEW = 8
 """A search among at most one in so many datasets is made in an index of these alone."""
 
@@ -45,7 +43,7 @@ def distances_to(point: NDArray[Any], points: NDArray[Any]) -> Distances:
 class DatasetIndex:
     """The meta-features of datasets, by row. Distances are Euclidean, equal ones are ordered by row.
 
-    FAISS is imported by the first search among more than `SMALL`. It selects candidates; their distances are computed again by `distances_to`.
+    FAISS is imported by the first search. It selects candidates; their distances are computed again by `distances_to`.
 
     Args:
         vectors: `m x d` float32.
@@ -134,11 +132,6 @@ class DatasetIndex:
 
     def _block(self, queries: NDArray[np.float32], k: int, among: Rows | None) -> tuple[Rows, Distances]:
         most = len(self) if among is None else len(among)
-        if most <= SMALL and self._cells is None:
-            all_rows = np.arange(len(self)) if among is None else among
-            apart = np.array([distances_to(query, self.vectors[all_rows]) for query in queries]).reshape(-1, most)
-            order = np.array([np.lexsort((all_rows, each))[:k] for each in apart], np.int64).reshape(-1, k)
-            return all_rows[order], np.take_along_axis(apart, order, axis=1)
         rows, distances = np.zeros((len(queries), k), np.int64), np.zeros((len(queries), k))
         waiting, n_candidates = np.arange(len(queries)), min(k + k // 16 + 8, most)
         # FAISS rounds to float32. Candidates within its error of the k-th compete: search on until none can.
