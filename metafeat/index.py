@@ -153,13 +153,17 @@ class DatasetIndex:
         """Return rows and rounded squared distances of the k nearest of each query, and the error of these squares."""
         import faiss
 
+        def selector(mask: NDArray[np.bool_] | None) -> dict[str, Any]:
+            return {} if mask is None else {"sel": faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
+
         is_among = None
         if among is not None and len(among) < len(self):
             is_among = np.zeros(len(self), np.bool_)
             is_among[among] = True
         if (stored := self.stored) is not None:
-            rows, squares = stored.search(queries, k, is_among)
-            rows, squares, slack = self._with_fresh(queries, rows, squares, stored.fresh, is_among)
+            parameters = faiss.SearchParametersIVF(nprobe=stored.cells.nprobe, **selector(stored.mask(is_among)))
+            squares, found = stored.cells.search(queries, k, params=parameters)
+            rows, squares, slack = self._with_fresh(queries, stored.today(found), squares, stored.fresh, is_among)
             if (rows >= 0).all():
                 return rows, squares, slack
         if self._flat is None:
@@ -170,8 +174,7 @@ class DatasetIndex:
             self._centre, self._longest = centre, float(np.einsum("ij,ij->i", central, central).max(initial=0.0))
             self._flat = flat
         central = queries - self._centre
-        selector = {} if is_among is None else {"sel": faiss.IDSelectorBitmap(np.packbits(is_among, bitorder="little"))}
-        squares, rows = self._flat.search(central, k, params=faiss.SearchParameters(**selector))
+        squares, rows = self._flat.search(central, k, params=faiss.SearchParameters(**selector(is_among)))
         length = float(np.einsum("ij,ij->i", central, central).max()) + self._longest
         is_by_product = len(queries) >= faiss.cvar.distance_compute_blas_threshold
         return rows, squares, (CANCELLATION if is_by_product else CENTRING) * length

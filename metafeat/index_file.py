@@ -56,29 +56,16 @@ class StoredIndex:
     rows: NDArray[np.int64] | None = None
     fresh: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def search(
-        self, queries: NDArray[np.float32], k: int, is_among: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Search the cells.
+    def mask(self, is_among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Tell which vectors in the cells are of some of today's rows; None = all of both."""
+        if self.rows is None:
+            return is_among
+        is_there = self.rows >= 0
+        return is_there if is_among is None else is_there & is_among[self.rows]
 
-        Args:
-            queries: `n x d`.
-            k: how many for each.
-            is_among: which of today's rows; None = all.
-
-        Returns: `n x k` of today's rows, -1 = no more were found, and rounded squared distances, rising.
-        """
-        import faiss
-
-        chosen = is_among
-        if self.rows is not None:
-            chosen = self.rows >= 0
-            if is_among is not None:
-                chosen &= is_among[self.rows]
-        selector = {} if chosen is None else {"sel": faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))}
-        parameters = faiss.SearchParametersIVF(nprobe=self.cells.nprobe, **selector)
-        squares, found = self.cells.search(queries, k, params=parameters)
-        return (found if self.rows is None else np.where(found < 0, -1, self.rows[found])), squares
+    def today(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return today's rows of vectors in the cells; -1 = none."""
+        return found if self.rows is None else np.where(found < 0, -1, self.rows[found])
 
 
 @dataclass(frozen=True, slots=True)
