@@ -273,7 +273,7 @@ def slices_figure(record: StudyRecord, profiles: Sequence[Profile], axes_by_name
     value = np.vectorize(record.metric.to_value, otypes=[np.float64])
     columns = min(len(cuts), _ROW)
     rows = -(-len(cuts) // columns)
-    figure = new_figure(max(2.05 * columns + 0.6, 4.6), 2.2 * rows + 0.9)
+    figure = new_figure(max(2.05 * columns + 0.6, 7.2), 2.2 * rows + 0.9)
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for number, cut in enumerate(cuts):
         axes, axis = panels[divmod(number, columns)], axes_by_name[cut.name]
@@ -357,7 +357,7 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
     trials = sorted(trials, key=lambda trial: trial.error or 0.0)[:MOST_LINES]
     errors = np.array([trial.error for trial in trials], dtype=np.float64)
     ranks = np.argsort(np.argsort(errors)) / max(len(errors) - 1, 1)
-    figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 5.0), 3.9)
+    figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 7.2), 3.9)
     axes = figure.add_subplot()
     colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
     to_value = record.metric.to_value

@@ -4,6 +4,7 @@ import { signIn } from "./session.js";
 const main = document.getElementById("main");
 const { root } = main.dataset;
 let tag = null;
+const FOCUSABLE = "a, button, summary, [tabindex]";
 
 function say(text, isError = false) {
   const status = document.getElementById("status");
@@ -32,7 +33,9 @@ async function replace(old, fresh) {
   for (const each of fresh.querySelectorAll("details[id]")) each.open = document.getElementById(each.id)?.open ?? each.open;
   await loaded(fresh);
   const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  const focused = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
   old.replaceWith(fresh);
+  if (focused >= 0) fresh.querySelectorAll(FOCUSABLE)[focused]?.focus({ preventScroll: true });
   [...fresh.querySelectorAll(".scroll")].forEach((each, i) => { each.scrollLeft = scrolled[i] ?? 0; });
 }
 
@@ -47,7 +50,7 @@ async function look() {
   localTimes(fresh);
   for (const old of document.querySelectorAll(".live[id]")) {
     const next = fresh.getElementById(old.id);
-    if (next && next.outerHTML !== old.outerHTML && !old.contains(document.activeElement)) await replace(old, document.importNode(next, true));
+    if (next && next.outerHTML !== old.outerHTML) await replace(old, document.importNode(next, true));
   }
   say("");
 }
