@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import io
 import json
 import re
 import shlex
@@ -152,9 +151,10 @@ def test_a_page_has_its_metric_and_its_trials_as_the_commands_have_them(tmp_path
         assert "maximised" in page
         assert "gpu:0" in page
         assert all(f"own/{name}.svg" in page for name in PICTURES)
-        rows = list(csv.reader(io.StringIO(client.get("/studies/own/trials.csv").text)))
-        exported = cli("studies", "export", "own", "--storage", tmp_path / "s.db", "--format", "csv")
-        assert rows == list(csv.reader(io.StringIO(exported.out)))
+        exported = cli("studies", "export", tmp_path / "own.csv", "--storage", tmp_path / "s.db")
+        assert exported.code == 0, exported.err
+        text = (tmp_path / "own.csv").read_text()
+        assert client.get("/studies/own/trials.csv").text == text
 
         def numbers(query):
             body = re.search(r'id="trials".*', client.get(f"/studies/own?{query}").text, re.DOTALL)[0]
@@ -162,8 +162,9 @@ def test_a_page_has_its_metric_and_its_trials_as_the_commands_have_them(tmp_path
 
         assert numbers("") == [7, 6, 5, 4, 3, 2, 1, 0]
         assert numbers("state=running") == [7]
-        values = {int(row[0]): row for row in rows[1:]}
-        assert sorted(numbers("sort=val_acc&state=ok"), key=lambda n: float(values[n][rows[0].index("val_acc")])) == numbers("sort=val_acc&state=ok")  # fmt: skip
+        values = {int(row["trial"]): float(row["val_acc"]) for row in csv.DictReader(text.splitlines())}
+        by_value = [values[number] for number in numbers("sort=-val_acc&state=ok")]
+        assert by_value == sorted(values.values(), reverse=True)
         assert numbers("q=no-such-text") == []
 
 
