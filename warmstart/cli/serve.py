@@ -39,6 +39,15 @@ def serve(
             help="Take a token out of --token-file, and end.",
         ),
     ] = None,
+    list_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--list-tokens",
+            rich_help_panel="Tokens",
+            help="List the names and scopes of --token-file, and end.",
+            show_default=False,
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check-config", help="Check that all of it can be used, and end.", show_default=False)
     ] = False,
@@ -54,11 +63,18 @@ def serve(
         else:
             shell.result({"schema_version": 1, "name": new_token, "scope": scope, "token": secret}, [{"token": secret}])
         return
-    if revoke_token is not None:
-        from warmstart.service.auth import remove_token
+    if revoke_token is not None or list_tokens:
+        from warmstart.service.auth import read_tokens, remove_token
 
+    if revoke_token is not None:
         remove_token(_token_file(options, "revoke_token"), revoke_token)
         shell.note(f"{revoke_token} may no longer; a server that runs knows it with the next request.")
+        return
+    if list_tokens:
+        rows = [
+            {"name": token.name, "scope": token.scope} for token in read_tokens(_token_file(options, "list_tokens"))
+        ]
+        shell.result({"schema_version": 1, "tokens": rows}, rows)
         return
     from warmstart.service.settings import ServiceSettings
 

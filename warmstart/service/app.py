@@ -18,6 +18,7 @@ from warmstart.service import (
     suggestions,
     uploads,
 )
+from warmstart.service.auth import TokenFile
 from warmstart.service.bodies import ProblemBody
 from warmstart.service.core import Service
 from warmstart.service.guard import Guard
@@ -37,7 +38,8 @@ def create_app(settings: ServiceSettings) -> Guard:
     Raises:
         DataError: an invalid token file.
     """
-    service = Service(settings, StudyBook(settings.storage))
+    tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+    service = Service(settings, StudyBook(settings.storage), tokens)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

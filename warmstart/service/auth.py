@@ -73,6 +73,13 @@ class TokenFile:
                 match = token
         return match
 
+    def has(self, token: Token) -> bool:
+        """Tell whether a token is in the file, with the same scope; False for a file that became invalid."""
+        with contextlib.suppress(DataError):
+            self._refresh()
+            return token in self._tokens
+        return False
+
     def _refresh(self) -> None:
         state = file_state(self.path)
         if state != self._state:

@@ -1,0 +1,109 @@
+"""Several people on one server: what they may, and what is written down."""
+
+import json
+from concurrent.futures import ProcessPoolExecutor
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("httpx", reason="the extra `dev` is not installed")
+
+from servers import running
+from starlette.testclient import TestClient
+
+from warmstart.client import Client
+from warmstart.history_store.errors import UsageError
+from warmstart.service.app import create_app
+from warmstart.service.audit import AuditLog
+from warmstart.service.auth import add_token
+from warmstart.service.settings import ServiceSettings
+
+SQUARES = {"name": "squares", "space": {"x": [0.0, 1.0]}}
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    file = tmp_path / "tokens"
+    secrets = {name: add_token(file, name, scope) for name, scope in (("ann", "run"), ("eve", "read"))}
+    app = create_app(
+        ServiceSettings(storage=tmp_path / "s.db", token_file=file, audit_log=tmp_path / "audit.jsonl", most_bytes=5000)
+    )
+    with TestClient(app, base_url="http://127.0.0.1:8383") as client:
+
+        def post(path, body, name):
+            token = secrets.get(name, "wrong")
+            return client.post(f"/v1/studies{path}", json=body, headers={"authorization": f"Bearer {token}"})
+
+        yield post, secrets
+
+
+def test_the_audit_log_tells_who_wrote_what_and_who_was_refused(opened, tmp_path):
+    post, secrets = opened
+    assert post("", SQUARES, "ann").status_code == 201
+    assert post("", SQUARES, "ann").status_code == 200  # the same again is no write
+    assert post("/squares/trials:ask", {"client": "w"}, "ann").status_code == 200
+    told = "/squares/trials/0:tell"
+    assert post(told, {"client": "w", "error": 0.5}, "eve").status_code == 403
+    assert post(told, {"client": "w", "error": 0.5}, "stranger").status_code == 401
+    assert post(told, {"client": "w", "error": "much"}, "ann").status_code == 422
+    assert post(told, {"client": "w", "error": 0.5}, "ann").status_code == 200
+    assert post(told, {"client": "w", "error": 0.6}, "ann").status_code == 409
+    file = tmp_path / "audit.jsonl"
+    names = ("who", "action", "study", "outcome", "status")
+    assert [tuple(line.get(name) for name in names) for line in lines_of(file)] == [
+        ("ann", "studies.begin", "squares", "accepted", 201),
+        ("ann", "trials.ask", "squares", "accepted", 200),
+        ("eve", "trials.tell", "squares", "refused", 403),
+        ("unknown", None, None, "refused", 401),
+        ("ann", "trials.tell", "squares", "accepted", 200),
+        ("ann", "trials.tell", "squares", "conflict", 409),
+    ]
+    assert lines_of(file)[3]["path"] == "/v1/studies/squares/trials/0:tell"
+    assert not any(secret in file.read_text() for secret in (*secrets.values(), "wrong"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.unlink()
+    file.mkdir()  # it cannot be written any more: the results still are
+    post("/squares/trials:ask", {"client": "w"}, "ann")
+    assert post("/squares/trials/1:tell", {"client": "w", "error": 0.5}, "ann").status_code == 200
+    with pytest.raises(UsageError, match="audit_log: expected a file to append to"):
+        ServiceSettings(audit_log=file)
+
+
+def _write_lines(path, number):
+    for i in range(300):
+        AuditLog(path).write({"who": f"p{number}", "i": i, "text": "long" * 500})
+
+
+def test_lines_of_several_processes_do_not_mix(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    with ProcessPoolExecutor(3) as pool:
+        list(pool.map(_write_lines, [file] * 3, range(3)))
+    assert sorted((line["who"], line["i"]) for line in lines_of(file)) == [
+        (f"p{k}", i) for k in range(3) for i in range(300)
+    ]
+
+
+def test_tokens_are_made_listed_and_revoked_while_the_server_runs(tmp_path, cli):
+    file = str(tmp_path / "tokens")
+    secret = cli("serve", "--new-token", "ann", "--scope", "read", "--token-file", file).out.strip()
+    cli("serve", "--new-token", "bob", "--token-file", file)
+    tokens = json.loads(cli("serve", "--list-tokens", "--token-file", file, "--format", "json").out)["tokens"]
+    assert tokens == [{"name": "ann", "scope": "read"}, {"name": "bob", "scope": "run"}]
+    with running(storage=tmp_path / "s.db", token_file=tmp_path / "tokens") as url:
+        study = Client(url, token=add_token(tmp_path / "tokens", "eve", "run")).begin_study(
+            "squares", space=SQUARES["space"]
+        )
+        study.ask()
+        request = Request(f"{url}/v1/studies/squares/events", headers={"authorization": f"Bearer {secret}"})
+        with urlopen(request, timeout=20) as events:
+            assert b"retry" in events.readline()
+            assert cli("serve", "--revoke-token", "ann", "--token-file", file).code == 0
+            events.read()  # to its end
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(request, timeout=20)
