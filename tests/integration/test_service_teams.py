@@ -1,7 +1,11 @@
 """Several people on one server: what they may, and what is written down."""
 
 import json
+import socket
 from concurrent.futures import ProcessPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from time import monotonic, sleep
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -15,6 +19,7 @@ from starlette.testclient import TestClient
 
 from warmstart.client import Client
 from warmstart.history_store.errors import UsageError
+from warmstart.service import webhook
 from warmstart.service.app import create_app
 from warmstart.service.audit import AuditLog
 from warmstart.service.auth import add_token
@@ -107,3 +112,75 @@ def test_tokens_are_made_listed_and_revoked_while_the_server_runs(tmp_path, cli)
             events.read()  # to its end
         with pytest.raises(HTTPError, match="401"):
             urlopen(request, timeout=20)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """A receiver of webhooks that answers with the statuses of its server, one after another, then with 200."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.received.append((self.path, body))
+        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
+        self.send_header("location", f"http://localhost:{self.server.server_port}/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def receiver():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        server.received, server.statuses = [], []
+        Thread(target=server.serve_forever).start()
+        yield server
+        server.shutdown()
+
+
+def arrived(receiver, number):
+    until = monotonic() + 20
+    while len(receiver.received) < number and monotonic() < until:
+        sleep(0.05)
+    return receiver.received
+
+
+def test_a_webhook_is_told_once_when_a_study_ends_or_fails(receiver, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(webhook, "WAITS_S", (0.1, 0.1))
+    receiver.statuses = [503]
+    url = f"http://127.0.0.1:{receiver.server_port}/secret"
+    with running(storage=tmp_path / "s.db", webhook=url) as server:
+        client = Client(server)
+        good = client.begin_study("good", space=SQUARES["space"])
+        while (trial := good.ask(trials=2)) is not None:
+            trial.tell(0.5 + trial.number)
+        for _ in range(2):
+            assert good.ask(trials=2) is None  # as other workers do
+        (_, first), (path, again) = arrived(receiver, 2)
+        assert (path, again) == ("/secret", first)
+        assert {name: again[name] for name in ("event", "study", "trials")} == {
+            "event": "study.ended",
+            "study": "good",
+            "trials": 2,
+        }
+        assert (again["best"]["trial"], again["best"]["value"]) == (0, 0.5)
+        receiver.statuses = [307]
+        bad = client.begin_study("bad", space=SQUARES["space"])
+        while (trial := bad.ask(trials=1)) is not None:
+            trial.tell(status="failed")
+        assert [body["event"] for _, body in arrived(receiver, 3)][2:] == ["study.failed"]
+    assert [path for path, _ in receiver.received] == ["/secret"] * 3  # no redirect is followed
+    assert "secret" not in caplog.text
+
+
+def test_a_webhook_that_hangs_delays_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with running(storage=tmp_path / "s.db", webhook=url) as server:
+            study = Client(server).begin_study("squares", space=SQUARES["space"])
+            for total in (1, 2, 3):
+                while (trial := study.ask(trials=total)) is not None:
+                    trial.tell(0.5)
+            assert study.show()["n_trials"] == 3
+    with pytest.raises(UsageError, match="webhook: expected a URL"):
+        ServiceSettings(webhook="file:///etc/passwd")

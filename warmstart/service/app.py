@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 from warmstart.service import (
@@ -25,6 +26,7 @@ from warmstart.service.guard import Guard
 from warmstart.service.problems import install_problems
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
+from warmstart.service.webhook import Webhook
 
 ABOUT = """Suggestions for hyperparameter search from a dataset's descriptor, and studies for workers anywhere.
 
@@ -40,13 +42,19 @@ def create_app(settings: ServiceSettings) -> Guard:
     """
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     service = Service(settings, StudyBook(settings.storage), tokens)
+    if settings.webhook is not None:
+        service.webhook = Webhook(settings.webhook, service.read_study, service.studies.store)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         # Built now, as building it on first use is not thread-safe.
         app.openapi()
+        if service.webhook is not None:
+            service.webhook.start()
         yield
         service.is_stopping = True
+        if service.webhook is not None:
+            await to_thread.run_sync(service.webhook.close)
         service.studies.close()
 
     api = FastAPI(

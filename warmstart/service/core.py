@@ -24,6 +24,7 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook, no_study
 from warmstart.service.study_reader import StudyReader
+from warmstart.service.webhook import Webhook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
@@ -96,6 +97,7 @@ class Service:
         settings: of the server.
         studies: in its storage.
         tokens: of the clients; None on loopback without a file.
+        webhook: that ended studies are told to; None without one.
         metrics: of its requests.
         is_stopping: whether the server shuts down.
         n_streams: number of open event streams.
@@ -115,6 +117,7 @@ class Service:
     settings: ServiceSettings
     studies: StudyBook
     tokens: TokenFile | None = None
+    webhook: Webhook | None = None
     metrics: Metrics = field(default_factory=Metrics)
     is_stopping: bool = False
     n_streams: int = 0

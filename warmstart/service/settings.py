@@ -7,6 +7,7 @@ from pathlib import Path
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.service.audit import check_audit_file
 from warmstart.service.options import ServiceOptions
+from warmstart.service.webhook import check_webhook
 from warmstart.training.workloads.classifier_file import read_header
 
 UPLOADS = {
@@ -46,7 +47,7 @@ class ServiceSettings(ServiceOptions):
 
         Raises:
             UsageError: an open address without tokens; half of a certificate; a number out of range; an audit log that
-                cannot be written.
+                cannot be written; a webhook that is no URL.
             MissingPathError: a token file, a certificate, a key or a classifier that is not there.
             ModelError: a file that is no classifier.
         """
@@ -65,6 +66,8 @@ class ServiceSettings(ServiceOptions):
             missing = "tls_key" if self.tls_key is None else "tls_cert"
             msg = "expected both a certificate and its key, got one of them. Give the other too."
             raise UsageError(msg, param=missing)
+        if self.webhook is not None:
+            check_webhook(self.webhook)
         if self.audit_log is not None:
             check_audit_file(self.audit_log)
         for name in ("token_file", "tls_cert", "tls_key"):

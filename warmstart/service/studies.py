@@ -234,6 +234,8 @@ def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Of
     for i in range(body.count):
         with service.studies.group(name) as group:
             leased = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
+        if leased is None and service.webhook is not None:
+            service.webhook.notify(member.queue.study.study_name for member in group.members)
         if leased is None or leased == "wait":
             return Offered(state="offered" if offered else "done" if leased is None else "wait", trials=offered)
         offered.append(_offered_trial(*leased))
