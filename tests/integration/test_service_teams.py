@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from warmstart.client import Client
 from warmstart.history_store.errors import UsageError
-from warmstart.service import webhook
+from warmstart.service import events, studies, study_pages, webhook
 from warmstart.service.app import create_app
 from warmstart.service.audit import AuditLog
 from warmstart.service.auth import add_token
@@ -184,3 +184,50 @@ def test_a_webhook_that_hangs_delays_nothing(tmp_path, monkeypatch):
             assert study.show()["n_trials"] == 3
     with pytest.raises(UsageError, match="webhook: expected a URL"):
         ServiceSettings(webhook="file:///etc/passwd")
+
+
+def test_a_token_for_projects_reaches_no_other_study(tmp_path):
+    file = tmp_path / "tokens"
+    boss = add_token(file, "boss", "admin")
+    ann = add_token(file, "ann", "vision=admin,audio=read")
+    with pytest.raises(UsageError, match="scope: expected one of read, run, admin, or PROJECT=SCOPE"):
+        add_token(file, "bob", "vision=write")
+    app = create_app(ServiceSettings(storage=tmp_path / "s.db", token_file=file))
+    with TestClient(app, base_url="http://127.0.0.1:8383") as client:
+
+        def status(method, path, secret, body=None):
+            return client.request(
+                method, path, json=body, headers={"authorization": f"Bearer {secret}"}, follow_redirects=False
+            ).status_code
+
+        for name in ("vision:a", "audio:a", "plain", "visions:a", "vision"):
+            assert status("POST", "/v1/studies", boss, {**SQUARES, "name": name}) == 201
+        assert status("POST", "/v1/studies", ann, {**SQUARES, "name": "vision:b"}) == 201
+        for name in ("audio:b", "c", ":c"):
+            assert status("POST", "/v1/studies", ann, {**SQUARES, "name": name}) == 403
+        together = {**SQUARES, "name": "vision:c", "surrogate": "mt-gp", "members": ["vision:c", "plain"]}
+        assert status("POST", "/v1/studies", ann, together) == 403
+        headers = {"authorization": f"Bearer {ann}"}
+        names = [item["name"] for item in client.get("/v1/studies", headers=headers).json()["items"]]
+        assert names == ["vision:a", "audio:a", "vision:b"]
+        page = client.get("/studies", headers=headers).text
+        assert ("vision:a" in page, "visions:a" in page, "plain" in page) == (True, False, False)
+        # Every route of a study, those of pages too, is closed for other projects.
+        routes = {
+            (method, prefix + route.path)
+            for part, prefix in ((studies, "/v1"), (events, "/v1"), (study_pages, ""))
+            for route in part.router.routes
+            if "/studies/{name}" in route.path
+            for method in route.methods
+        }
+        assert len(routes) > 15
+        for method, path in routes:
+            for name in ("plain", "visions:a", "vision", "unknown:a"):
+                filled = path.replace("{name}", name).replace("{number}", "0").replace("{picture}", "history")
+                assert status(method, filled, ann, {} if method == "POST" else None) == 403, (method, path)
+        assert status("GET", "/v1/studies/audio:a", ann) == 200
+        assert status("POST", "/v1/studies/audio:a/trials:ask", ann, {"client": "w"}) == 403
+        assert status("POST", "/v1/studies/vision:a/trials:ask", ann, {"client": "w"}) == 200
+        assert status("DELETE", "/v1/studies/vision:b", ann) == 204
+        for method, path in (("GET", "/v1/metrics"), ("POST", "/v1/history/runs")):
+            assert status(method, path, ann, {} if method == "POST" else None) == 403

@@ -257,15 +257,21 @@ def require_scope(scope: Scope, action: str | None = None) -> Callable[[Request]
 
     def check(request: Request) -> Token:
         token: Token = request.state.token
+        study = request.path_params.get("name") if "/studies/{name}" in request.scope["route"].path_format else None
         if action is not None:
-            name = request.path_params.get("name")
-            request.state.write = {"action": action} if name is None else {"action": action, "study": name}
-        if not token.allows(scope):
-            detail = f"expected a token of scope {scope}, got {token.name!r} of scope {token.scope}. Ask who runs the server."
-            raise ProblemError(403, "Not allowed", detail)
+            request.state.write = {"action": action} if study is None else {"action": action, "study": study}
+        check_scope(token, scope, study)
         return token
 
     return check
+
+
+def check_scope(token: Token, scope: Scope, study: str | None) -> None:
+    """Check the scope of a token for a study, or for all else; raises `ProblemError` 403."""
+    if not token.allows(scope, study):
+        at = "" if study is None else f" for {study[:80]!r}"
+        detail = f"expected a token of scope {scope}{at}, got {token.name!r} of scope {token.scope_text}. Ask who runs the server."
+        raise ProblemError(403, "Not allowed", detail)
 
 
 def audit(request: Request, **details: object) -> None:

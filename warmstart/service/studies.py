@@ -15,7 +15,7 @@ from warmstart.history_store.errors import UsageError
 from warmstart.locations import history_path
 from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
-from warmstart.service.core import Reader, Service, Shared, audit, writes
+from warmstart.service.core import Reader, Service, Shared, audit, check_scope, writes
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
 from warmstart.service.importance import ImportanceRecord, importance_record
@@ -78,12 +78,15 @@ async def post_study(
     request: Request,
     response: Response,
     service: Shared,
-    token: Annotated[Token, writes("studies.begin")],
+    token: Annotated[Token, writes("studies.begin", "read")],
 ) -> dict[str, Any]:
     """Begin a study; the same request again returns it, a different one of that name is refused."""
+    request.state.write["study"] = body.name
+    for name in (body.name, *body.members):
+        check_scope(token, "run", name)
     is_new, record = await to_thread.run_sync(_begin_study, body, service, token, limiter=service.answers)
     if is_new:
-        audit(request, study=body.name)
+        audit(request)
     else:
         response.status_code = 200
     response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
@@ -114,13 +117,15 @@ def _begin_study(body: StudyRequest, service: Service, token: Token) -> tuple[bo
 def get_studies(
     service: Shared,
     response: Response,
-    _: Reader,
+    token: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
 ) -> dict[str, Any]:
-    """List the studies in the order in which they were begun, with their numbers of trials."""
-    part, following = page_of(list_studies(service), limit, cursor)
+    """List the studies that the token may read in the order in which they were begun, with their numbers of trials."""
+    part, following = page_of(
+        [item for item in list_studies(service) if token.allows("read", item["name"])], limit, cursor
+    )
     return with_etag({"items": part, "next": following}, response, none_match)
 
 
@@ -385,7 +390,7 @@ def _trials_of(service: Service, name: str, number: int, client: str, token: Tok
     """
     try:
         with service.studies.study(name) as trials:
-            if token.scope != "admin" and not trials.is_for(number, client, token.name):
+            if not token.allows("admin", name) and not trials.is_for(number, client, token.name):
                 detail = f"expected the token with which {client!r} asked for trial {number}, got {token.name!r}. Use that one, or one of scope admin."
                 raise ProblemError(403, "Another's trial", detail)
             yield trials
