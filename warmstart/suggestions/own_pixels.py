@@ -119,9 +119,13 @@ class ExpectedAfter:
 
 def after_minutes(heads: ExpectedError, minutes: int) -> ExpectedAfter:
     """Return what to expect after some minutes by the expected error of the joined heads; extrapolated, it may gain nothing."""
-    share = _GAIN ** (math.log(minutes / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES))
-    high = heads.high if minutes > MEASURED_MINUTES else share * heads.high
-    return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, high))
+    share, least_gain = (_share_left(time) for time in (minutes, min(minutes, MEASURED_MINUTES)))
+    return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, least_gain * heads.high))
+
+
+def _share_left(minutes: int) -> float:
+    """Return the share of the heads' error that is left after some minutes: it falls along the logarithm of the time."""
+    return float(_GAIN ** (math.log(minutes / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES)))
 
 
 def fitting_datasets(
