@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
@@ -240,6 +239,8 @@ def _downloaded_weights(architecture: str) -> str | None:
         if isinstance(weights_file := try_to_load_from_cache(config.hf_hub_id, name), str):
             # Other files are left to timm, which reads them with more care.
             return weights_file if weights_file.endswith(".safetensors") else None
+    from urllib.request import getproxies  # loads http and ssl, for a download alone
+
     host = urlsplit(constants.ENDPOINT).hostname or ""
     # A proxy looks addresses up itself.
     if not getproxies():

@@ -278,11 +278,9 @@ class _ScaledRows:
     def left_factors(self) -> tuple[Matrix, Matrix]:
         """Factor the rows, U sqrt(s) V': return U `n x r` and the squared singular values s `r`."""
         if self._left_factors is None:
-            from scipy.linalg import eigh
-
             n, d = self.rows.shape
             gram = self.rows @ self.rows.T if n <= d else self.rows.T @ self.rows
-            squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+            squares, vectors = np.linalg.eigh(gram)
             is_positive = squares > _TINY * max(float(squares[-1]), _TINY)
             squares, vectors = squares[is_positive], vectors[:, is_positive]
             if n > d:
