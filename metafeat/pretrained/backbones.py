@@ -229,6 +229,8 @@ def _downloaded_weights(architecture: str) -> str | None:
     Raises:
         ModelError: when there are none, and the address of the download cannot be looked up.
     """
+    from urllib.request import getproxies  # loads ssl, for a download alone
+
     import timm
     from huggingface_hub import constants, try_to_load_from_cache
 
@@ -239,8 +241,6 @@ def _downloaded_weights(architecture: str) -> str | None:
         if isinstance(weights_file := try_to_load_from_cache(config.hf_hub_id, name), str):
             # Other files are left to timm, which reads them with more care.
             return weights_file if weights_file.endswith(".safetensors") else None
-    from urllib.request import getproxies  # loads http and ssl, for a download alone
-
     host = urlsplit(constants.ENDPOINT).hostname or ""
     # A proxy looks addresses up itself.
     if not getproxies():

@@ -265,6 +265,7 @@ class _ScaledRows:
             else np.full(len(self.mean), overall_spread)
         )
         self.rows = centred / self.spread
+        self.mean_square_length = max(float((self.rows**2).sum()) / len(self.rows), _TINY)
         self.labels = np.tile(data.labels, data.copies)
         self._units: Matrix | None = None
         self._neighbours: _Neighbours | None = None
@@ -297,7 +298,7 @@ class _ScaledRows:
 
     def _penalty(self, spec: HeadSpec) -> float:
         """Return the penalty in the unit of squared singular values."""
-        return spec.strength * max(float((self.rows**2).sum()) / len(self.rows), _TINY)
+        return spec.strength * self.mean_square_length
 
     def _ridge(self, spec: HeadSpec) -> tuple[Matrix, Matrix]:
         """Return weights `d x classes` and the mean of the targets `classes`."""
