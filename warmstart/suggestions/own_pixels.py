@@ -119,13 +119,12 @@ class ExpectedAfter:
 
 def after_minutes(heads: ExpectedError, minutes: int) -> ExpectedAfter:
     """Return what to expect after some minutes by the expected error of the joined heads; extrapolated, it may gain nothing."""
-    share, least_gain = (_share_left(time) for time in (minutes, min(minutes, MEASURED_MINUTES)))
+    # The error falls along the logarithm of the time.
+    share, least_gain = (
+        float(_GAIN ** (math.log(time / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES)))
+        for time in (minutes, min(minutes, MEASURED_MINUTES))
+    )
     return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, least_gain * heads.high))
-
-
-def _share_left(minutes: int) -> float:
-    """Return the share of the heads' error that is left after some minutes: it falls along the logarithm of the time."""
-    return float(_GAIN ** (math.log(minutes / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES)))
 
 
 def fitting_datasets(
