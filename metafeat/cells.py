@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 CELLS = 4.0
 """Cells per square root of the number of vectors."""
 PROBES = 64
-"""Cells that a search looks into; `scripts/bench/many_datasets.py` measures the recall."""
+"""Cells that a search looks into; `scripts/bench/size.py` measures the recall."""
 TRAINED_ON, ROUNDS = 48, 10
 """Vectors per cell, evenly spread over all, from which the cells are made, and rounds of k-means."""
 MOST_NEW = 0.5

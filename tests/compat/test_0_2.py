@@ -169,7 +169,7 @@ def assert_kept(was, new, moving=frozenset()):
         for before, after in zip(was, new, strict=True):
             assert_kept(before, after)
     elif isinstance(was, str):  # 0.3 says "results"
-        assert new == re.sub(r"trials? with an error", "results", was)
+        assert new == re.sub(r"trial(s?) with an error", r"result\1", was)
     else:
         assert new == was
 
@@ -184,8 +184,9 @@ def assert_like(was, new, where="$"):
     elif isinstance(was, list):
         assert isinstance(new, list), where
         for value in was[:1]:
-            assert new, where
-            assert_like(value, new[0], where)
+            assert new or where.endswith("confidence.reasons"), where  # 0.3 calls nothing far from pretrained networks
+            if new:
+                assert_like(value, new[0], where)
     elif isinstance(was, bool) or was is None:
         assert was is None or isinstance(new, bool), where
     elif new is not None:

@@ -119,9 +119,12 @@ class ExpectedAfter:
 
 def after_minutes(heads: ExpectedError, minutes: int) -> ExpectedAfter:
     """Return what to expect after some minutes by the expected error of the joined heads; extrapolated, it may gain nothing."""
-    share = _GAIN ** (math.log(minutes / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES))
-    high = heads.high if minutes > MEASURED_MINUTES else share * heads.high
-    return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, high))
+    # The error falls along the logarithm of the time.
+    share, least_gain = (
+        float(_GAIN ** (math.log(time / _HEADS_MINUTES) / math.log(MEASURED_MINUTES / _HEADS_MINUTES)))
+        for time in (minutes, min(minutes, MEASURED_MINUTES))
+    )
+    return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, least_gain * heads.high))
 
 
 def fitting_datasets(

@@ -121,8 +121,11 @@ class _Channel:
             if self._over:
                 self._refused.add("a report of a trial that had ended")
                 return
-            self._pipe.send(("report", self._token, self._process, step, error))
-            stop = self._pipe.recv()
+            try:
+                self._pipe.send(("report", self._token, self._process, step, error))
+                stop = self._pipe.recv()
+            except (EOFError, OSError):  # nobody listens any more: the time was up
+                stop = True
         if stop:
             raise Pruned
 

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import pytest
 import weather
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, UsageError
+from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
 from warmstart.studies.execution.trial_process import TrialRunner
 
@@ -49,6 +51,13 @@ def wait_until(true, *, within=60.0):
     while not true():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.02)
+
+
+def test_a_report_that_nobody_hears_ends_the_trial_without_a_traceback():
+    here, there = multiprocessing.Pipe()
+    here.close()
+    with pytest.raises(child.Pruned), there:
+        child._Channel(there, "token", child.Refusals()).report(0, 0.5)
 
 
 def test_the_child_is_kept_between_trials():

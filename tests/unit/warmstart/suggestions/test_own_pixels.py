@@ -70,7 +70,7 @@ def test_more_minutes_promise_less_error_and_what_was_not_measured_keeps_its_upp
     three, ten, hour = (after_minutes(ExpectedError(0.2, 0.1, 0.3), minutes) for minutes in (3, 10, 60))
     assert three.error == ExpectedError(0.2, 0.1, 0.3)
     assert hour.error.value < ten.error.value < 0.2
-    assert ten.error.high < hour.error.high == 0.3
+    assert hour.error.high == ten.error.high < 0.3
     assert [each.is_extrapolated for each in (three, ten, hour)] == [False, False, True]
 
 
