@@ -7,7 +7,6 @@ import pytest
 
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
-from warmstart.studies.objectives import command
 from warmstart.studies.objectives.command import CommandObjective, fill_placeholders
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.result import read_result
@@ -144,7 +143,8 @@ def test_lines_of_steps_are_reports_at_once():
 )
 def test_a_line_is_a_report_where_step_and_error_are_numbers(line, heard, logged, capsys):
     reports = []
-    command._report_json(line, lambda step, error: reports.append((step, error)))
+    objective = CommandObjective(f"echo '{line}'", ())
+    objective({}, seed=0, budget=None, report=lambda step, error: reports.append((step, error)))
     assert reports == heard
     assert ("no report: expected a step and an error that are numbers, got {" in capsys.readouterr().err) is logged
 
