@@ -43,6 +43,8 @@ _SHELL = re.compile(r"""[|&;]+$|[^'"].*;$|[\d&]?[<>]|~/|"?(\$[(A-Za-z_]|`)""")
 """A word that only a shell understands: an operator, a redirection, `~/`, a variable, `$(...)`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
+_LIVE_OUTPUT = {"PYTHONUNBUFFERED": "1", "TTY_COMPATIBLE": "1", "COLUMNS": "200"}
+"""Output without a buffer; bars of rich, as of Lightning, in whole lines while they move: a pipe would get the last one alone."""
 LISTEN_S = 10.0
 """Seconds for reading the rest of stderr after a command ended."""
 
@@ -138,8 +140,7 @@ class CommandObjective:
         """Run the command; raises `Pruned` from a report."""
         values = self._values(config, seed, budget)
         words, reader = fill_placeholders(self._words, values, self.names), self._reader(values)
-        # Python's output would wait in a buffer, and the reports with it.
-        env = os.environ | {"PYTHONUNBUFFERED": "1"}
+        env = os.environ | _LIVE_OUTPUT
         process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         last_error, no_memory = deque[str](maxlen=1), deque[str](maxlen=1)
 

@@ -9,6 +9,7 @@ from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.command import CommandObjective, fill_placeholders
 from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.result import read_result
 
 NAMES = ("log10_learning_rate", "momentum")
@@ -125,6 +126,19 @@ def test_lines_of_steps_are_reports_at_once():
     assert outcome.status == "pruned"
     assert outcome.curve == ((0, 1), (1, 1 / 2), (2, 1 / 3), (3, 1 / 4))
     assert heard == [0, 1, 2, 3]
+
+
+def test_a_bar_of_rich_reports_each_epoch():
+    code = (
+        "from rich.progress import BarColumn, Progress, TextColumn\n"
+        "with Progress('Epoch {task.fields[epoch]}/3', BarColumn(), 'x' * 60, 'val_acc: {task.fields[acc]}') as bar:\n"
+        "    task = bar.add_task('', epoch=0, acc=0)\n"
+        "    for epoch in (1, 2, 3):\n"
+        "        bar.update(task, epoch=epoch, acc=epoch / 4, refresh=True)\n"
+    )
+    outcome = run(code, metric=Metric("named:val_acc", maximize=True), report=lambda step, value: False)
+    assert [step for step, _ in outcome.curve][-3:] == [1, 2, 3]
+    assert outcome.error == 0.25
 
 
 @pytest.mark.parametrize(
