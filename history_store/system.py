@@ -5,6 +5,7 @@ locks files by `msvcrt`, and one without owners, forks or folders that can be sy
 """
 
 import errno
+import getpass
 import os
 import threading
 import time
@@ -108,6 +109,14 @@ def sync_folder(path: Path) -> None:
 def user_id() -> int | None:
     """Return the number of the user; None where files have no owners' numbers."""
     return int(_os.geteuid()) if hasattr(os, "geteuid") else None
+
+
+def user_name() -> str | None:
+    """Return the name of the user of this process; None for one without a name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # of no account, as in some containers
+        return None
 
 
 def set_owner(fd: int, user: int, group: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 CELLS = 4.0
 """Cells per square root of the number of vectors."""
 PROBES = 64
-"""Cells that a search looks into; `scripts/bench/many_datasets.py` measures the recall."""
+"""Cells that a search looks into; `scripts/bench/size.py` measures the recall."""
 TRAINED_ON, ROUNDS = 48, 10
 """Vectors per cell, evenly spread over all, from which the cells are made, and rounds of k-means."""
 MOST_NEW = 0.5
@@ -46,18 +46,24 @@ def extend_cells(cells: Any, marks: Marks, vectors: NDArray[np.float32], new_mar
         vectors: `m x d`, of which most are the same.
         new_marks: `mark_vectors` of these.
     """
-    _, old, new = np.intersect1d(marks, new_marks, return_indices=True)
-    if len(new) < (1 - MOST_NEW) * len(new_marks):
+    row_of, fresh = rows_in(marks, new_marks)
+    if len(fresh) > MOST_NEW * len(new_marks):
         return build_cells(vectors)
-    row_of = np.full(len(marks), -1, np.int64)
-    row_of[old] = new
     cells.remove_ids(faiss.IDSelectorBitmap(np.packbits(row_of < 0, bitorder="little")))
     for cell in range(cells.nlist):
         if n := cells.invlists.list_size(cell):
             ids = faiss.rev_swig_ptr(cells.invlists.get_ids(cell), n)
             ids[:] = row_of[ids]
-    _add(cells, vectors, np.setdiff1d(np.arange(len(vectors)), new))
+    _add(cells, vectors, fresh)
     return cells
+
+
+def rows_in(marks: Marks, new_marks: Marks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the row of each marked vector among others, -1 = gone, and the rows of those that are new, rising."""
+    _, old, new = np.intersect1d(marks, new_marks, return_indices=True)
+    rows = np.full(len(marks), -1, np.int64)
+    rows[old] = new
+    return rows, np.setdiff1d(np.arange(len(new_marks)), new)
 
 
 def save_cells(cells: Any, path: Path) -> None:

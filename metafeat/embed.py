@@ -21,7 +21,7 @@ from warmstart.metafeat.device import cpu_threads, resolve_device
 from warmstart.metafeat.images import to_size
 from warmstart.metafeat.labels import check_contrast
 from warmstart.metafeat.model_file import ModelHeader
-from warmstart.metafeat.sample import SAMPLE, sample_rows
+from warmstart.metafeat.sample import SAMPLE, SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
@@ -52,18 +52,22 @@ class Embedder(Protocol):
         ...
 
 
-_STATISTICS, _FEATURES, _BROKEN = "statistics=1 ", "features=1 ", "broken=1 "
-"""Prefixes of the cache's keys of a sample's statistics, features and broken rows; another number when they change."""
+_STATISTICS, _FEATURES, _BROKEN, _SHARP = "statistics=1 ", "features=1 ", "broken=1 ", "sharp=1 "
+"""Prefixes of the cache's keys of a sample's statistics, features, broken rows and sharp error; another number when they change."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEmbedding:
-    """Meta-feature `d` float32 of a collection, statistics and features of its sample, pictures that were left out."""
+    """Meta-feature `d` float32 of a collection, statistics and features of its sample, pictures that were left out.
+
+    `sharp_error` is that of `LandmarkModel.sharp_error` for larger pictures, NaN for others.
+    """
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
     features: NDArray[np.float64]
     broken: tuple[BrokenImage, ...]
+    sharp_error: float = float("nan")
 
 
 def embed_source(
@@ -71,6 +75,7 @@ def embed_source(
     model: ModelHeader,
     *,
     fingerprint: str,
+    side: int | None = None,
     seed: int = 0,
     skip_broken: SkipBroken = False,
     cache: bool = True,
@@ -84,6 +89,7 @@ def embed_source(
         source: the collection; at most `SAMPLE` images of its training part are read.
         model: the model's header; its weights are read only where the cache does not know the collection.
         fingerprint: of the source, ``listing:...``.
+        side: pixels of its pictures' shorter side; from `SHARP_SIDE` on, the sharp error is computed for a pretrained network.
         seed: of the images chosen and of the draws.
         skip_broken: go on without pictures that cannot be decoded: all, none (False), or a few (None).
         cache: read and write the cache.
@@ -102,20 +108,21 @@ def embed_source(
 
     check_contrast(source.labels, source.location)
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    key = f"sample={SAMPLE} seed={seed}"
+    key, is_sharp = f"sample={SAMPLE} seed={seed}", is_landmarks(model) and (side or 0) >= SHARP_SIDE
     if store is not None:
-        cached, statistics, cached_features = (
-            store.get(fingerprint, model.hash, prefix + key) for prefix in ("", _STATISTICS, _FEATURES)
+        cached, statistics, cached_features, sharp = (
+            store.get(fingerprint, model.hash, prefix + key) for prefix in ("", _STATISTICS, _FEATURES, _SHARP)
         )
-        if cached is not None and statistics is not None and cached_features is not None:
+        if not is_sharp:
+            sharp = np.array([np.nan], np.float32)
+        if cached is not None and statistics is not None and cached_features is not None and sharp is not None:
             known = store.get(fingerprint, model.hash, _BROKEN + key)
             lost = [] if known is None else known[1:].astype(np.int64).tolist()
             broken = tuple(reason_of_row(source, row) for row in lost)
             n_read = 0 if known is None else int(known[0])
             check_few_broken(broken, n_read, source.location, skip_broken=skip_broken)
-            return SourceEmbedding(
-                cached, SampleStatistics.from_vector(statistics), cached_features.astype(np.float64), broken
-            )
+            about, known_features = SampleStatistics.from_vector(statistics), cached_features.astype(np.float64)
+            return SourceEmbedding(cached, about, known_features, broken, float(sharp[0]))
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     pictures = read_images(source, rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(pictures.labels, source.location)
@@ -124,6 +131,7 @@ def embed_source(
         pictures.images, pictures.labels, model, seed=seed, features=features, device=device, threads=threads
     )
     sample = sample_statistics(pictures.images, pictures.labels)
+    sharp_error = _sharp_error(source, rows, model, seed=seed, skip_broken=skip_broken) if is_sharp else np.nan
     if store is not None:
         if pictures.broken:
             lost_rows = rows[~np.isin(rows, pictures.whole(source, rows))]
@@ -131,9 +139,19 @@ def embed_source(
         store.put(fingerprint, model.hash, key, vector)
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
         store.put(fingerprint, model.hash, _FEATURES + key, features.astype(np.float32))
-    return SourceEmbedding(
-        vector, sample, features.astype(np.float32).astype(np.float64), pictures.broken
-    )  # as from the cache
+        if is_sharp:
+            store.put(fingerprint, model.hash, _SHARP + key, np.array([sharp_error], np.float32))
+    rounded = features.astype(np.float32).astype(np.float64)  # as from the cache
+    return SourceEmbedding(vector, sample, rounded, pictures.broken, float(np.float32(sharp_error)))
+
+
+def _sharp_error(
+    source: ImageSource, rows: NDArray[np.int64], model: ModelHeader, *, seed: int, skip_broken: SkipBroken
+) -> float:
+    """Compute the sharp error of some of the sampled rows."""
+    chosen = sample_rows(np.asarray(source.labels), rows, seed=seed, most=SHARP_SAMPLE)
+    pictures = read_images(source, chosen, size=SHARP_SIZE, skip_broken=skip_broken)
+    return _landmark_model(*_file_state(model)).sharp_error(pictures.images, pictures.labels)
 
 
 def describe_images(

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.metafeat.index_file import IndexFile, StoredIndex
 
 if TYPE_CHECKING:
     import faiss
-
-    from warmstart.metafeat.index_file import IndexFile, StoredIndex
 
 Distances = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -48,7 +47,7 @@ class DatasetIndex:
     Args:
         vectors: `m x d` float32.
         file: of their cells, which may be there.
-        cells: of them, instead of a file.
+        cells: of them all, instead of a file.
 
     Raises:
         UsageError: vectors of another shape.
@@ -61,8 +60,9 @@ class DatasetIndex:
             msg = f"index: expected `m x d` vectors, got shape {vectors.shape}. Give each dataset a row."
             raise UsageError(msg)
         self.vectors = vectors
-        self.file, self._cells = file, cells
-        self._stored: StoredIndex | None = None
+        self.file = file
+        self._stored = None if cells is None else StoredIndex(cells, np.zeros(0))
+        self._beside: DatasetIndex | None = None
         self._state = -1
         self._flat: faiss.IndexFlatL2 | None = None
         self._centre = np.zeros(0, np.float32)
@@ -75,7 +75,7 @@ class DatasetIndex:
     def stored(self) -> StoredIndex | None:
         """Return what the file holds for these vectors; None while it does not."""
         if self._stored is None and self.file is not None and (state := self.file.state()) != self._state:
-            self._state, self._stored = state, self.file.read()
+            self._state, self._stored, self._beside = state, self.file.read(self.vectors), None
         return self._stored
 
     def nearest(
@@ -153,19 +153,19 @@ class DatasetIndex:
         """Return rows and rounded squared distances of the k nearest of each query, and the error of these squares."""
         import faiss
 
-        parameters = {}
+        def selector(mask: NDArray[np.bool_] | None) -> dict[str, Any]:
+            return {} if mask is None else {"sel": faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
+
+        is_among = None
         if among is not None and len(among) < len(self):
             is_among = np.zeros(len(self), np.bool_)
             is_among[among] = True
-            parameters = {"sel": faiss.IDSelectorBitmap(np.packbits(is_among, bitorder="little"))}
-        stored = self.stored
-        cells = self._cells if stored is None else stored.cells
-        if cells is not None:
-            squares, rows = cells.search(
-                queries, k, params=faiss.SearchParametersIVF(nprobe=cells.nprobe, **parameters)
-            )
+        if (stored := self.stored) is not None:
+            parameters = faiss.SearchParametersIVF(nprobe=stored.cells.nprobe, **selector(stored.mask(is_among)))
+            squares, found = stored.cells.search(queries, k, params=parameters)
+            rows, squares, slack = self._with_fresh(queries, stored.today(found), squares, stored.fresh, is_among)
             if (rows >= 0).all():
-                return rows, squares, 0.0
+                return rows, squares, slack
         if self._flat is None:
             # Centred, because |a|² + |b|² - 2ab cancels badly far from the origin.
             centre = self.vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -174,10 +174,30 @@ class DatasetIndex:
             self._centre, self._longest = centre, float(np.einsum("ij,ij->i", central, central).max(initial=0.0))
             self._flat = flat
         central = queries - self._centre
-        squares, rows = self._flat.search(central, k, params=faiss.SearchParameters(**parameters))
+        squares, rows = self._flat.search(central, k, params=faiss.SearchParameters(**selector(is_among)))
         length = float(np.einsum("ij,ij->i", central, central).max()) + self._longest
         is_by_product = len(queries) >= faiss.cvar.distance_compute_blas_threshold
         return rows, squares, (CANCELLATION if is_by_product else CENTRING) * length
+
+    def _with_fresh(
+        self,
+        queries: NDArray[np.float32],
+        rows: Rows,
+        squares: NDArray[np.float32],
+        fresh: Rows,
+        is_among: NDArray[np.bool_] | None,
+    ) -> tuple[Rows, NDArray[np.float32], float]:
+        """Return the `n x k` candidates of the cells or among the vectors that came since, nearest first, and the error."""
+        chosen = np.arange(len(fresh)) if is_among is None else np.flatnonzero(is_among[fresh])
+        if not len(chosen):
+            return rows, squares, 0.0
+        if self._beside is None:
+            self._beside = DatasetIndex(self.vectors[fresh])
+        k = rows.shape[1]
+        near, apart, slack = self._beside._candidates(queries, min(k, len(chosen)), chosen)  # noqa: SLF001  its own kind
+        rows, squares = np.hstack([rows, fresh[near]]), np.hstack([squares, apart])
+        order = np.argsort(squares, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(squares, order, axis=1), slack
 
     def _check(self, queries: NDArray[np.float32], k: int) -> None:
         if queries.shape[1:] != self.vectors.shape[1:]:

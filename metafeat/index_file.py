@@ -1,7 +1,8 @@
 """The index of very many meta-features in a file of the cache folder, which may be lost and is never stale.
 
-The file holds FAISS's inverted file, numbers, a header in JSON, and an end of fixed length. A file of other vectors or
-groups, of another model, version or FAISS, cut short or altered counts as none.
+The file holds FAISS's inverted file, numbers, a header in JSON, and an end of fixed length. A file of an earlier state
+of the history still serves while few vectors are new: these are searched beside it, and what is gone is passed over. A
+file of another model, version or FAISS, cut short or altered counts as none.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 import secrets
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from warmstart.metafeat.cache import cache_folder
 LEAST = 100_000
 """Datasets above which an index is stored: up to here the exact search takes less time than reading it would save."""
 FOLDER, SUFFIX = "indexes", ".index"
+MOST_BESIDE = 0.1
+"""Share of vectors that are searched beside the file of an earlier state; with more, it counts as none."""
 VERSION = 1
 _END = struct.Struct("<IIQ8s")
 _MAGIC = b"wsindex\1"
@@ -42,11 +45,27 @@ class StoredIndex:
 
     Attributes:
         cells: FAISS's index, mapped.
-        norms: distances of some datasets to the nearest one of another group; see `warmstart.suggestions.norms`.
+        norms: distances of some datasets to the nearest one of another group, when it was made; see
+            `warmstart.suggestions.norms`.
+        rows: today's row of each vector in the cells, -1 = gone; None where nothing has changed.
+        fresh: rows that are not in the cells, rising.
     """
 
     cells: Any
     norms: NDArray[np.float64]
+    rows: NDArray[np.int64] | None = None
+    fresh: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def mask(self, is_among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Tell which vectors in the cells are of some of today's rows; None = all of both."""
+        if self.rows is None:
+            return is_among
+        is_there = self.rows >= 0
+        return is_there if is_among is None else is_there & is_among[self.rows]
+
+    def today(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return today's rows of vectors in the cells; -1 = none."""
+        return found if self.rows is None else np.where(found < 0, -1, self.rows[found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +95,20 @@ class IndexFile:
         except OSError:
             return 0
 
-    def read(self) -> StoredIndex | None:
-        """Read the index of these vectors; None where there is none."""
+    def read(self, vectors: NDArray[np.float32]) -> StoredIndex | None:
+        """Read the index of `m x d` vectors; None where there is none, or too few of them are in it."""
         try:
-            header, _, norms, _ = self._read_end()
-            if header["mark"] != self.mark or tuple(header["shape"]) != self.shape:
+            header, marks, norms, _ = self._read_end()
+            if header["shape"][1] != self.shape[1]:
                 return None
-            from warmstart.metafeat.cells import load_cells
+            from warmstart.metafeat.cells import load_cells, mark_vectors, rows_in
 
-            return StoredIndex(load_cells(self.path, is_mapped=True), norms)
+            if self._is_of_now(header):
+                return StoredIndex(load_cells(self.path, is_mapped=True), norms)
+            rows, fresh = rows_in(marks, mark_vectors(vectors))
+            if len(fresh) > MOST_BESIDE * len(vectors):
+                return None
+            return StoredIndex(load_cells(self.path, is_mapped=True), norms, rows, fresh)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, RecursionError) as error:
             if not isinstance(error, FileNotFoundError):
                 _log.debug("%s: not used (%s)", self.path, error)
@@ -100,9 +124,11 @@ class IndexFile:
             return f"it is damaged, or of another version ({error})"
         if checksum != header["whole"]:
             return "it is altered"
-        if (header["mark"], tuple(header["shape"])) != (self.mark, self.shape):
-            return "it is of an earlier state of the history"
-        return None
+        return None if self._is_of_now(header) else "it is of an earlier state of the history"
+
+    def _is_of_now(self, header: Mapping[str, Any]) -> bool:
+        """Tell whether a header is that of these vectors and groups."""
+        return (header["mark"], tuple(header["shape"])) == (self.mark, self.shape)
 
     def write(self, vectors: NDArray[np.float32], compute_norms: Callable[[Any], NDArray[np.float64]]) -> None:
         """Build the index, or extend the one of an earlier state; do nothing if it is there or cannot be written.
@@ -111,8 +137,9 @@ class IndexFile:
             vectors: `m x d`.
             compute_norms: called with the cells, for the numbers that are stored with them.
         """
-        if self.read() is not None:
-            return
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            if self._is_of_now(self._read_end()[0]):
+                return
         from warmstart.metafeat.cells import build_cells, extend_cells, load_cells, mark_vectors, save_cells
 
         marks = mark_vectors(vectors)

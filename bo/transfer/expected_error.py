@@ -2,7 +2,7 @@
 
 It averages two ridge regressions on features of datasets, one on all, one on a few. Their penalties and residuals come
 from leaving each group of datasets out. The regressions predict square roots of errors, for which 2 % and 40 % vary on
-similar scales. An interval is the prediction plus quantiles of the residuals, so it holds for any shape. Small datasets
+similar scales. An unknown feature (NaN) counts as the mean. An interval is the prediction plus quantiles of the residuals, so it holds for any shape. Small datasets
 are harder to predict: with known sizes, residuals of datasets of similar size count more. With fewer validation images
 than in the history, the interval grows by their sampling variance. Evaluations update the other predictions through the
 covariance of residuals.
@@ -203,22 +203,25 @@ def fit_forecaster(
     *,
     n_val: Sequence[int] = (),
     sizes: Floats | None = None,
+    best: Floats | None = None,
 ) -> ErrorForecaster | None:
     """Fit a forecaster of errors to features of datasets.
 
     Args:
-        wide: `m x p` features of datasets, known before any training.
+        wide: `m x p` features of datasets, known before any training; NaN = unknown.
         narrow: `m x q`, the few most informative ones, such as errors of simple classifiers.
         errors: `m x c` in [0, 1], NaN = not measured; every row has one.
         groups: `m`; residuals are of predictions without the dataset's group.
         n_val: `m` numbers of validation images, 0 = unknown; or none.
         sizes: `m` numbers of training images, for intervals by size; None = the same intervals for all.
+        best: `m` errors that a search came to; None, or NaN = the least of the configurations'.
 
     Returns: the forecaster; None for fewer than `LEAST_GROUPS` groups.
     """
     if len(set(groups)) < LEAST_GROUPS:
         return None
-    with_best = np.column_stack([errors, np.nanmin(errors, axis=1)])
+    least = np.nanmin(errors, axis=1)
+    with_best = np.column_stack([errors, least if best is None else np.where(np.isnan(best), least, best)])
     targets = completed(np.sqrt(with_best))
     parts = [np.array(rows) for rows in _members(groups)]
     first, left_out = _Ridge.fit(wide, targets, parts)
@@ -248,7 +251,9 @@ class _Ridge:
         Returns: the regression, and its predictions of square roots `m x targets` for left-out parts, by the block
             form of the leave-one-out identity.
         """
-        centre, spread = features.mean(axis=0), features.std(axis=0)
+        centre = np.ma.filled(np.ma.masked_invalid(features).mean(axis=0), 0.0)
+        features = np.where(np.isnan(features), centre, features)
+        spread = features.std(axis=0)
         scale = np.where(spread > 1e-9, spread, 1.0)
         offset = targets.mean(axis=0)
         left, values, right = np.linalg.svd((features - centre) / scale, full_matrices=False)
@@ -276,7 +281,8 @@ class _Ridge:
 
     def predict(self, features: Floats) -> Floats:
         """Predict square roots of errors, `... x targets`."""
-        return self.roots((features - self.centre) / self.scale @ self.weights + self.offset)
+        deviations = np.nan_to_num((features - self.centre) / self.scale)
+        return self.roots(deviations @ self.weights + self.offset)
 
 
 def _tails(residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
@@ -230,6 +229,8 @@ def _downloaded_weights(architecture: str) -> str | None:
     Raises:
         ModelError: when there are none, and the address of the download cannot be looked up.
     """
+    from urllib.request import getproxies  # loads ssl, for a download alone
+
     import timm
     from huggingface_hub import constants, try_to_load_from_cache
 

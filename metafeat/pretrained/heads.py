@@ -265,6 +265,7 @@ class _ScaledRows:
             else np.full(len(self.mean), overall_spread)
         )
         self.rows = centred / self.spread
+        self.mean_square_length = max(float((self.rows**2).sum()) / len(self.rows), _TINY)
         self.labels = np.tile(data.labels, data.copies)
         self._units: Matrix | None = None
         self._neighbours: _Neighbours | None = None
@@ -278,11 +279,9 @@ class _ScaledRows:
     def left_factors(self) -> tuple[Matrix, Matrix]:
         """Factor the rows, U sqrt(s) V': return U `n x r` and the squared singular values s `r`."""
         if self._left_factors is None:
-            from scipy.linalg import eigh
-
             n, d = self.rows.shape
             gram = self.rows @ self.rows.T if n <= d else self.rows.T @ self.rows
-            squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+            squares, vectors = np.linalg.eigh(gram)
             is_positive = squares > _TINY * max(float(squares[-1]), _TINY)
             squares, vectors = squares[is_positive], vectors[:, is_positive]
             if n > d:
@@ -299,7 +298,7 @@ class _ScaledRows:
 
     def _penalty(self, spec: HeadSpec) -> float:
         """Return the penalty in the unit of squared singular values."""
-        return spec.strength * max(float((self.rows**2).sum()) / len(self.rows), _TINY)
+        return spec.strength * self.mean_square_length
 
     def _ridge(self, spec: HeadSpec) -> tuple[Matrix, Matrix]:
         """Return weights `d x classes` and the mean of the targets `classes`."""

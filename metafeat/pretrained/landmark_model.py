@@ -16,6 +16,7 @@ from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.pretrained.backbones import packaged_weights
+from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
 from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
@@ -24,6 +25,13 @@ from warmstart.metafeat.weights import Weights, mismatched_weights, read_model, 
 _TINY = 1e-9
 """A smaller spread is the rounding of one value."""
 SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
+
+
+def left_out_error(features: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Compute the error of the best ridge on `n x d` features, each image left out in turn."""
+    _, codes = np.unique(labels, return_inverse=True)
+    search = HeadSearch(TrainingFeatures(features, codes, int(codes.max()) + 1), head_specs(("ridge",)))
+    return float(search.error_counts().min()) / len(codes)
 
 
 class LandmarkModel:
@@ -109,6 +117,16 @@ class LandmarkModel:
             landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
         report(n, n)
         return landmarks
+
+    def sharp_error(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+        """Compute the error of the best ridge on the network's features of images, each left out in turn.
+
+        Args:
+            images: `n x s x s x c` uint8 of `warmstart.metafeat.sample.SHARP_SIZE`, c = 1 or 3.
+            labels: `n` class indices.
+        """
+        with one_thread():
+            return left_out_error(PlainLite0(packaged_weights(ARCHITECTURE)).features(images).full, labels)
 
     def embed(
         self,

@@ -6,18 +6,21 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import ModelError
 from warmstart.metafeat.pretrained.depths import Features
 
 ARCHITECTURE = "tf_efficientnet_lite0"
-BATCHES = (4, 32)
-"""Images of one pass, before and after an eighth of the side: their feature maps stay in the processor's cache."""
+BATCHES, _OF_SIDE = (4, 32), 64
+"""Images of one pass, before and after an eighth of the side, and their side: their feature maps stay in the processor's
+cache."""
 _EPSILON = 1e-3
 _STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 """Blocks of each stage, and the stride of its first one."""
@@ -54,26 +57,27 @@ class _Layer:
 
     def convolve(self, maps: Maps, side: int, stride: int) -> Maps:
         """Convolve maps by a kernel of `side` pixels over all channels."""
-        windows = np.lib.stride_tricks.sliding_window_view(_padded(maps, side, stride), (side, side), axis=(1, 2))
+        windows = sliding_window_view(_padded(maps, side, stride), (side, side), axis=(1, 2))
         patches = windows[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
         return self.mix(patches.reshape(*patches.shape[:3], -1))
 
     def filter(self, maps: Maps, stride: int) -> Maps:
-        """Convolve each channel by itself."""
-        side = len(self.weight)
-        padded = _padded(maps, side, stride)
-        height, width = (-(-length // stride) for length in maps.shape[1:3])
-        filtered = np.empty((len(maps), height, width, maps.shape[3]), dtype=np.float32)
-        product = np.empty_like(filtered)
-        filtered[:] = self.bias
-        # Repeated over the row, so that numpy multiplies whole rows at a time.
-        weight = np.repeat(self.weight[:, :, None], width, axis=2)
-        for row in range(side):
-            for column in range(side):
-                part = padded[:, row : row + stride * height : stride, column : column + stride * width : stride]
-                np.multiply(part[:, :height, :width], weight[row, column], out=product)
-                filtered += product
-        return filtered
+        """Cut maps to [0, 6], convolve each channel by itself and cut again."""
+        side, channels = len(self.weight), maps.shape[3]
+        padded = _padded(maps, side, stride, cut=True)
+        n, (height, width) = len(maps), (-(-length // stride) for length in maps.shape[1:3])
+        parts = []
+        # The columns that a tap of the kernel meets are laid side by side: numpy is quick with long rows.
+        for first in range(stride):
+            weight = np.tile(self.weight[:, first::stride], width)
+            rows = padded[:, :, first::stride].reshape(n, padded.shape[1], -1)
+            to_image, to_row, to_value = rows.strides
+            steps = (to_image, stride * to_row, to_row, channels * to_value, to_value)
+            windows = as_strided(rows, (n, height, *weight.shape), steps)
+            parts.append(np.einsum("nhyxm,yxm->nhm", windows, weight))
+        filtered: Maps = reduce(np.add, parts).reshape(n, height, width, channels)
+        filtered += self.bias
+        return _relu6(filtered)
 
 
 class PlainLite0:
@@ -108,16 +112,17 @@ class PlainLite0:
             progress: called after each batch with the number of images that are done.
         """
         n = len(images)
+        first, then = (max(1, round(batch * (_OF_SIDE / images.shape[1]) ** 2)) for batch in BATCHES)
         early, late = [], []
-        for start in range(0, n, BATCHES[0]):
-            batch = images[start : start + BATCHES[0]]
+        for start in range(0, n, first):
+            batch = images[start : start + first]
             pixels = np.broadcast_to(batch, (*batch.shape[:3], 3)).astype(np.float32)
-            early.append(self._stages(_relu6(self._stem.convolve(pixels / 127.5 - 1, 3, 2)), 0, _AT_8))
+            early.append(self._stages(self._stem.convolve(pixels / 127.5 - 1, 3, 2), 0, _AT_8))
             if progress is not None:
                 progress(start + len(batch))
         maps = np.concatenate(early)
-        for start in range(0, n, BATCHES[1]):
-            middle = self._stages(maps[start : start + BATCHES[1]], _AT_8 + 1, _AT_16)
+        for start in range(0, n, then):
+            middle = self._stages(maps[start : start + then], _AT_8 + 1, _AT_16)
             last = self._stages(middle, _AT_16 + 1, len(_STAGES) - 1)
             late.append((middle.mean((1, 2)), _relu6(self._head.mix(last)).mean((1, 2))))
         return Features(maps.mean((1, 2)), *(np.concatenate(part) for part in zip(*late, strict=True)))
@@ -135,9 +140,11 @@ def _block(layers: list[_Layer], maps: Maps, stride: int) -> Maps:
     *expand, depthwise, project = layers
     inner = maps
     for layer in expand:
-        inner = _relu6(layer.mix(inner))
-    output = project.mix(_relu6(depthwise.filter(inner, stride)))
-    return output + maps if output.shape == maps.shape else output
+        inner = layer.mix(inner)
+    output = project.mix(depthwise.filter(inner, stride))
+    if output.shape == maps.shape:
+        output += maps
+    return output
 
 
 def _relu6(maps: Maps) -> Maps:
@@ -145,15 +152,19 @@ def _relu6(maps: Maps) -> Maps:
     return np.clip(maps, 0, 6, out=maps)
 
 
-def _padded(maps: Maps, side: int, stride: int) -> Maps:
-    """Pad maps with zeros as TensorFlow does, for a kernel of `side` pixels."""
+def _padded(maps: Maps, side: int, stride: int, *, cut: bool = False) -> Maps:
+    """Pad maps, cut to [0, 6] or as they are, with zeros as TensorFlow does, for a kernel of `side` pixels."""
     height, width = maps.shape[1:3]
-    around = [max((-(-length // stride) - 1) * stride + side - length, 0) for length in (height, width)]
-    if not any(around):
-        return maps
-    (top, left), (down, right) = (pad // 2 for pad in around), around
-    padded = np.zeros((len(maps), height + down, width + right, maps.shape[3]), dtype=np.float32)
-    padded[:, top : top + height, left : left + width] = maps
+    down, right = (max((-(-length // stride) - 1) * stride + side - length, 0) for length in (height, width))
+    top, left = down // 2, right // 2
+    padded = np.empty((len(maps), height + down, width + right, maps.shape[3]), dtype=np.float32)
+    for border in (padded[:, :top], padded[:, top + height :], padded[:, :, :left], padded[:, :, left + width :]):
+        border[:] = 0
+    inside = padded[:, top : top + height, left : left + width]
+    if cut:
+        np.clip(maps, 0, 6, out=inside)
+    else:
+        inside[:] = maps
     return padded
 
 
@@ -238,4 +249,4 @@ def _tensor(
         msg = f"tensor of {shape}: outside its storage"
         raise ValueError(msg)
     steps = [step * storage.itemsize for step in strides]
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+    return as_strided(storage[offset:], shape, steps)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from landmark_siamese import siamese_distances
 from numpy.typing import NDArray
 from pixels_frozen import HEADS, SIZES
 from transfer_tables import TIMES, lost, summary
@@ -103,7 +104,22 @@ def apart(features: Array, others: list[int], query: int) -> Array:
     return np.linalg.norm((features[others] - features[query]) / np.where(spread > 0, spread, 1), axis=1)
 
 
-def losses_of(table: Table, query: int, k: int, rng: np.random.Generator) -> dict[str, float]:
+def learned(table: Table) -> list[Array]:
+    """Compute the distances from each dataset to all by a Siamese network on landmarks and native size that never saw its group; NaN within it."""
+    marks, found = np.hstack([table.landmarks, np.log(table.native.astype(float))[:, None]]), []
+    means = table.errors.mean(-1)
+    wanted = np.array([[_distance(one, other) for other in means] for one in means])
+    for query, group in enumerate(table.groups):
+        others = [row for row, each in enumerate(table.groups) if each != group]
+        near = np.full(len(marks), np.nan)
+        near[others] = siamese_distances(marks[others], wanted[np.ix_(others, others)], marks[query])
+        found.append(near)
+    return found
+
+
+def losses_of(
+    table: Table, query: int, k: int, rng: np.random.Generator, trained: list[Array] | None
+) -> dict[str, float]:
     """Compute the points that each method loses on one dataset, answered by the other groups."""
     others = [row for row, group in enumerate(table.groups) if group != table.groups[query]]
     columns = np.flatnonzero(np.isfinite(table.errors[query, :, 0]) & np.isfinite(table.errors[others, :, 0]).any(0))
@@ -127,6 +143,8 @@ def losses_of(table: Table, query: int, k: int, rng: np.random.Generator) -> dic
 
     found = {"portfolio": ask("portfolio"), "average-rank": ask("average-rank"), "joint-true": oracle()}
     found["random"] = float(np.mean([lost(own, rng.permutation(len(own))[:k].tolist()) for _ in range(200)]))
+    if trained is not None:
+        found["joint, Siamese"] = ask("joint", trained[query][others])
     native = np.log(table.native.astype(float))[:, None]
     for name, marks in {"": table.landmarks, ", native size too": np.hstack([table.landmarks, native])}.items():
         if not np.isfinite(marks[[query, *others]]).all():
@@ -149,8 +167,9 @@ def prize(table: Table) -> dict:
     """Compute what methods lose, by native size, and what they gain over the portfolio."""
     rng = np.random.default_rng(0)
     found: dict = {}
+    trained = learned(table) if np.isfinite(table.landmarks).all() else None
     for k in TIMES:
-        rows = [losses_of(table, query, k, rng) for query in range(len(table.names))]
+        rows = [losses_of(table, query, k, rng, trained) for query in range(len(table.names))]
         methods = [name for name in rows[0] if all(name in row for row in rows)]
         losses = {name: np.array([row[name] for row in rows]) for name in methods}
         found[f"after {k}"] = {}

@@ -157,7 +157,7 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
         page.click("#dataset-list button.link >> nth=3")
         page.wait_for_selector("#dataset table")
         page.click("nav >> text=Studies")
-        page.wait_for_selector("#study-list p")
+        page.get_by_text("No study yet.").wait_for()
         with Client(url) as client:
             study = client.begin_study("squares", space={"x": [0.0, 1.0], "n": {"int": [1, 4]}}, surrogate="gp-map")
             for _ in range(6):
@@ -165,18 +165,29 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
                 trial.report(1, 5.0)
                 trial.report(2, 4.0)
                 trial.tell(trial.config["n"] + trial.config["x"])
-            page.click("nav >> text=Suggest")
-            page.click("nav >> text=Studies")
-            page.click("#study-list button.link")
-            page.click("#weigh button", timeout=60_000)
-            page.wait_for_selector("#study svg .bar.alone", timeout=60_000)
+            page.click("#list th a >> text=squares", timeout=60_000)  # it appears by itself
+            page.click("#matters summary")
+            page.evaluate("document.querySelectorAll('img').forEach(each => { each.loading = 'eager'; })")
+            while not page.evaluate("[...document.images].every(each => each.complete && each.naturalWidth > 0)"):
+                page.wait_for_timeout(100)
+            assert page.locator("img.drawn").count() == 6
             study.ask().tell(0.5)  # the page goes on, and keeps what it shows
-            page.locator("#study tbody tr").nth(8).wait_for(timeout=60_000)
-            assert page.locator("#study svg .range").count() == 2
-            assert page.get_by_label("What 6 trials reported, step by step").count() == 1
+            page.locator("#trials tbody tr").nth(6).wait_for(timeout=60_000)
+            page.locator("#head strong >> text=0.5").wait_for()
+            assert page.locator("#matters[open]").count() == 1
+            page.click("[data-copy=copy-json]")
+            page.get_by_text("Copied").wait_for()
         if (shots := os.environ.get("WARMSTART_SCREENSHOTS")) is not None:
             page.screenshot(path=f"{shots}/study-{size[0]}-{scheme}.png", full_page=True)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        page.click("[data-archive]")
+        page.get_by_text("0 studies of 1").wait_for()
+        page.select_option("select[name=state]", "archived")
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.click("#list [data-delete]")
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.click("#list [data-delete]")
+        page.get_by_text("No study yet.").wait_for()
         assert (errors, wide) == ([], 0)
         assert [each for each in asked if not each.startswith((url, "data:"))] == []
         browser.close()

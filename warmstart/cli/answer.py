@@ -80,7 +80,16 @@ def expectations(answer: Answer) -> list[str]:
     if first is None:
         return [*lines, f"With the network of the history, expect {after}"]
     begin = f"Expect about {of_100(first.value)} of 100 wrong with the first of these"
-    return [*lines, f"{begin}, {after.replace(' of 100 wrong', '')}"]
+    lines.append(f"{begin}, {after.replace(' of 100 wrong', '')}")
+    if answer.expected_after:
+        parts = [
+            f"{of_100(after.error.low)} to {of_100(after.error.high)} after {after.minutes}"
+            + " (extrapolated)" * after.is_extrapolated
+            for after in answer.expected_after
+        ]
+        # No backquotes: a name in them is looked for among the options of all commands.
+        lines.append(f"Wrong of 100 by warmstart classify: {', '.join(parts)} minutes of one core.")
+    return lines
 
 
 def _row(rank: int, design: InitialDesign, answer: Answer, workload: Workload | None) -> dict[str, Any]:

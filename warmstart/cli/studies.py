@@ -274,10 +274,9 @@ def delete(
 ) -> None:
     """Delete a study with its trials and their folders. Asks first, unless --yes; its report stays."""
     from warmstart.history_store.wording import counted
-    from warmstart.studies.output_paths import remove_trials
+    from warmstart.studies.output_paths import delete_study
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
-    from warmstart.studies.state.removal import remove_study
     from warmstart.studies.state.storage import open_store
 
     with open_to_read(storage) as store:
@@ -287,8 +286,7 @@ def delete(
         shell.note("Nothing deleted.")
         return
     with closing(open_store(storage)) as store:
-        n_trials = remove_study(store, record.name)
-        remove_trials(store.path, record.name)
+        n_trials = delete_study(store, record.name)
     row = {"study": record.name, "trials": n_trials, "deleted": True}
     shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
 

@@ -1,5 +1,6 @@
 """The pictures of a study, in reading order."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.plots.best_so_far import WARM, best_so_far_figure, edge_of
 from warmstart.plots.natural_axis import NaturalAxis, axes_of
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, short, styled
+from warmstart.plots.timeline import timeline_figure
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.results.study_model import StudyModel, model_study
+from warmstart.studies.results.study_model import LEAST, StudyModel, model_study
 from warmstart.studies.results.study_record import StudyRecord
 from warmstart.studies.results.trial import Trial
 
@@ -23,8 +25,12 @@ PICTURES = {
     "parallel": "All trials over their hyperparameters",
     "slices": "Predicted error along each hyperparameter",
     "curves": "What the trials reported on their way",
+    "timeline": "When and where each trial ran",
 }
 """Names and captions of the pictures."""
+MODELLED = ("importance", "slices")
+"""Pictures of the study's surrogate, which takes seconds to fit."""
+_OF_SPACE = (*MODELLED, "parallel")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +59,24 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if record.best is None:
         msg = f"{record.name}: expected a trial with a result to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
         raise DataError(msg)
+    check_drawable(record)
+    model = _model(record, notes, seed)
+    if model is not None and model.never_varied:
+        notes.append(
+            f"{record.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
+        )
+    for name in PICTURES:
+        figure = study_figure(record, name, model)
+        if figure is not None:
+            yield Picture(name, figure)
+
+
+def check_drawable(record: StudyRecord) -> None:
+    """Check that the errors of a study can be drawn.
+
+    Raises:
+        DataError: one is too large.
+    """
     numbers = [
         error
         for trial in record.trials
@@ -62,7 +86,16 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if (largest := max(map(abs, numbers), default=0.0)) > LARGEST:
         msg = f"{record.name}: expected errors of at most {LARGEST:g} to draw, got {largest:g}. Return smaller ones, or a failure."
         raise DataError(msg)
-    model = _model(record, notes, seed)
+
+
+def study_figure(record: StudyRecord, name: str, model: StudyModel | None) -> Any:
+    """Draw a picture of a study, inside `style.styled`; None where the study has nothing for it.
+
+    Args:
+        record: the study.
+        name: of the picture, in `PICTURES`.
+        model: of the study, which `MODELLED` pictures need, and which sorts the axes of others.
+    """
     space = record.space
     axes = [] if space is None else axes_of(space)
     by_name = {axis.name: axis for axis in axes}
@@ -70,20 +103,32 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if model is not None:
         weight = dict(zip(model.importance.names, np.median(model.importance.total, axis=0).tolist(), strict=True))
         order.sort(key=lambda name: -weight.get(name, 0.0))
-    ranked = [by_name[name] for name in order]
-    yield from _picture("best-so-far", best_so_far_figure(record))
-    if model is not None:
-        if model.never_varied:
-            notes.append(
-                f"{record.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
-            )
-        if model.importance.names:
-            yield from _picture("importance", importance_figure(model.importance, by_name))
-    yield from _picture("parallel", parallel_figure(record, ranked))
-    if model is not None:
-        cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
-        yield from _picture("slices", slices_figure(record, cuts, by_name))
-    yield from _picture("curves", curves_figure(record))
+        if name == "importance" and model.importance.names:
+            return importance_figure(model.importance, by_name)
+        if name == "slices":
+            cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
+            return slices_figure(record, cuts, by_name)
+    if name in MODELLED:
+        return None
+    if name == "parallel":
+        return parallel_figure(record, [by_name[name] for name in order])
+    return {"best-so-far": best_so_far_figure, "curves": curves_figure, "timeline": timeline_figure}[name](record)
+
+
+def drawable_pictures(record: StudyRecord) -> list[str]:
+    """Return the names of the pictures that a study has trials for, without drawing them."""
+    results = [trial for trial in record.trials if trial.error is not None and trial.feasible]
+    curves = [trial.curve for trial in record.trials] + [span.curve for span in record.spans]
+    varies = len(results) >= LEAST and len({trial.error for trial in results}) > 1
+    has = {
+        "best-so-far": bool(results),
+        "curves": any(len(curve) >= 2 for curve in curves),
+        "timeline": any(span.start is not None for span in record.spans),
+        "parallel": len(results) >= 2,
+        "importance": varies,
+        "slices": varies,
+    }
+    return [name for name in has if has[name] and (record.space_json or name not in _OF_SPACE)]
 
 
 def draw_study(
@@ -113,11 +158,6 @@ def _model(record: StudyRecord, notes: list[str], seed: int) -> StudyModel | Non
     except WarmstartError as error:
         notes.append(str(error))
         return None
-
-
-def _picture(name: str, figure: Any) -> Iterator[Picture]:
-    if figure is not None:
-        yield Picture(name, figure)
 
 
 MOST = 20
@@ -155,14 +195,14 @@ LINES = 100
 
 
 def curves_figure(record: StudyRecord) -> Any:
-    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross; None without any."""
+    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross, those under way dotted; None without any."""
     from matplotlib.lines import Line2D
 
     trials = [trial for trial in record.trials if len(trial.curve) >= 2]
-    if not trials:
-        return None
+    running = [span for span in record.spans if len(span.curve) >= 2][:LINES]
     trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
-    points = np.array([error for trial in trials for _, error in trial.curve if np.isfinite(error)])
+    curves = [trial.curve for trial in trials] + [span.curve for span in running]
+    points = np.array([error for curve in curves for _, error in curve if math.isfinite(error)])
     if not len(points):
         return None
     figure = new_figure(7.2, 3.9)
@@ -170,10 +210,7 @@ def curves_figure(record: StudyRecord) -> Any:
     best = record.best
     kinds = set()
     for trial in reversed(trials):
-        x, y = (np.array(part, dtype=np.float64) for part in zip(*trial.curve, strict=True))
-        values = np.array(
-            [record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y]
-        )
+        x, values = _line(record, trial.curve)
         is_best, is_warm = best is not None and trial.number == best.number, record.warm_of(trial) is not None
         colour = HIGH if is_best else WARM if is_warm else "#8fb3cc"
         dashes = (4, 1.5) if is_warm else (None, None)
@@ -182,6 +219,8 @@ def curves_figure(record: StudyRecord) -> Any:
         if trial.status is TrialStatus.PRUNED:
             kinds.add("pruned")
             axes.plot(x[-1], values[-1], "x", color=INK, markersize=4, zorder=4)
+    for span in running:
+        axes.plot(*_line(record, span.curve), color=INK, linewidth=1.1, dashes=(1.2, 1.2), zorder=3)
     top = float(np.quantile(points, 0.98))
     bottom = float(points.min())
     air = 0.05 * (top - bottom) or max(abs(top) * 0.05, 1e-12)
@@ -193,8 +232,15 @@ def curves_figure(record: StudyRecord) -> Any:
     keys = [Line2D([], [], color=HIGH, linewidth=2.2, label="best trial"), Line2D([], [], color="#8fb3cc", label="others")]  # fmt: skip
     keys += [Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm")] if "warm" in kinds else []
     keys += [Line2D([], [], color=INK, marker="x", linestyle="", label="stopped early")] if "pruned" in kinds else []
-    figure.legend(handles=keys, loc="outside lower left", ncols=4, frameon=False)
+    keys += [Line2D([], [], color=INK, dashes=(1.2, 1.2), label="under way")] if running else []
+    figure.legend(handles=keys, loc="outside lower left", ncols=5, frameon=False)
     return figure
+
+
+def _line(record: StudyRecord, curve: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
+    """Return the steps of a curve, and its values of the metric."""
+    values = [record.metric.to_value(error) if math.isfinite(error) else np.nan for _, error in curve]
+    return np.array([step for step, _ in curve], dtype=np.float64), np.array(values, dtype=np.float64)
 
 
 def _value(record: StudyRecord, error: float) -> float:
@@ -227,7 +273,7 @@ def slices_figure(record: StudyRecord, profiles: Sequence[Profile], axes_by_name
     value = np.vectorize(record.metric.to_value, otypes=[np.float64])
     columns = min(len(cuts), _ROW)
     rows = -(-len(cuts) // columns)
-    figure = new_figure(max(2.05 * columns + 0.6, 4.6), 2.2 * rows + 0.9)
+    figure = new_figure(max(2.05 * columns + 0.6, 7.2), 2.2 * rows + 0.9)
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for number, cut in enumerate(cuts):
         axes, axis = panels[divmod(number, columns)], axes_by_name[cut.name]
@@ -291,10 +337,11 @@ MOST_AXES = 12
 """Most hyperparameters drawn, the first ones."""
 MOST_LINES = 300
 """Most trials drawn, the best ones."""
+_DASHES, _DOTS = (0, (4, 1.5)), (0, (1, 1.8))
 
 
 def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
-    """Draw one line per trial through its hyperparameters to its error: darker = better, warm trials dashed, pruned ones dotted to their last report.
+    """Draw one line per trial through its hyperparameters to its value of the metric: darker = better, warm trials dashed, pruned ones dotted to their last report.
 
     Args:
         record: the study.
@@ -310,29 +357,31 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
     trials = sorted(trials, key=lambda trial: trial.error or 0.0)[:MOST_LINES]
     errors = np.array([trial.error for trial in trials], dtype=np.float64)
     ranks = np.argsort(np.argsort(errors)) / max(len(errors) - 1, 1)
-    figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 5.0), 3.9)
+    figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 7.2), 3.9)
     axes = figure.add_subplot()
     colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
-    low, high = float(errors.min()), edge_of(errors)
+    to_value = record.metric.to_value
+    low, high = sorted(to_value(float(error)) for error in (errors.min(), edge_of(errors)))
     last, pruned = len(columns), _pruned(record)
-    for trial in pruned:
-        y = _heights(columns, trial, trial.curve[-1][1], low, high)
-        axes.plot(range(last + 1), y, color=GREY, linewidth=0.8, dashes=(1, 1.8), alpha=0.8, zorder=1)
+    last_reports = [_heights(columns, trial, to_value(trial.curve[-1][1]), low, high) for trial in pruned]
+    _draw_lines(axes, last_reports, colors=GREY, linewidths=0.8, linestyles=_DOTS, alpha=0.8, zorder=1)
     # The best trials last, so that they are on top.
-    for row in reversed(range(len(trials))):
-        trial = trials[row]
-        y = _heights(columns, trial, errors[row], low, high)
-        is_warm, is_best = record.warm_of(trial) is not None, row == 0
-        axes.plot(
-            range(last + 1), y, color=WARM if is_warm else colours(ranks[row]), linewidth=2.4 if is_best else 1.1,
-            dashes=(4, 1.5) if is_warm else (None, None), alpha=1.0 if is_best or is_warm else 0.75, zorder=3 if is_best else 2,
-        )  # fmt: skip
+    heights = [_heights(columns, trial, to_value(trial.error or 0.0), low, high) for trial in trials]
+    is_warm = [record.warm_of(trial) is not None for trial in trials]
+    rows = [row for row in reversed(range(1, len(trials))) if not is_warm[row]]
+    shades = [colours(ranks[row]) for row in rows]
+    _draw_lines(axes, [heights[row] for row in rows], colors=shades, linewidths=1.1, alpha=0.75, zorder=2)
+    rows = [row for row in reversed(range(1, len(trials))) if is_warm[row]]
+    _draw_lines(axes, [heights[row] for row in rows], colors=WARM, linewidths=1.1, linestyles=_DASHES, zorder=2)
+    best_look = {"colors": WARM, "linestyles": _DASHES} if is_warm[0] else {"colors": [colours(0.0)]}
+    _draw_lines(axes, heights[:1], linewidths=2.4, zorder=3, **best_look)
     for column, axis in enumerate(columns):
         _ruler(axes, column, *axis.ticks())
     values = np.linspace(low, high, 4) if high > low else np.array([low])
-    texts = [f"{record.metric.to_value(float(value)):.3g}" for value in values]
-    if high < errors.max():
-        texts[-1] = f"≥ {texts[-1]}" if not record.metric.maximize else f"≤ {texts[-1]}"
+    texts = [f"{value:.3g}" for value in values]
+    if edge_of(errors) < errors.max():
+        edge, sign = (0, "≤") if record.metric.maximize else (-1, "≥")
+        texts[edge] = f"{sign} {texts[edge]}"
     _ruler(axes, last, np.linspace(0, 1, len(values)).tolist(), texts)
     if any(axis.name not in trial.config for axis in columns for trial in (*trials, *pruned)):
         axes.text(-0.06, -0.09, "unused", ha="right", va="center", fontsize=7, color=GREY)
@@ -348,7 +397,7 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
         Line2D([], [], color="#08306b", linewidth=2.4, label="best trial"),
         Line2D([], [], color="#4a90c2", label="others: darker is better"),
     ]
-    if any(record.warm_of(trial) is not None for trial in trials):
+    if any(is_warm):
         keys.append(Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm"))
     if pruned:
         keys.append(Line2D([], [], color=GREY, linewidth=0.8, dashes=(1, 1.8), label="stopped early: its last report"))
@@ -362,10 +411,17 @@ def _pruned(record: StudyRecord) -> list[Trial]:
     return sorted(pruned, key=lambda trial: trial.curve[-1][1])[:MOST_LINES]
 
 
-def _heights(columns: Sequence[NaturalAxis], trial: Trial, error: float, low: float, high: float) -> Any:
+def _draw_lines(axes: Any, lines: Sequence[Any], **look: Any) -> None:
+    """Draw lines of one look: a line of its own for each trial takes seconds."""
+    from matplotlib.collections import LineCollection
+
+    axes.add_collection(LineCollection([np.column_stack([np.arange(len(line)), line]) for line in lines], **look))
+
+
+def _heights(columns: Sequence[NaturalAxis], trial: Trial, value: float, low: float, high: float) -> Any:
     """Return the heights of a trial's line on all axes; below them without a value."""
     heights = [axis.position(trial.config.get(axis.name)) for axis in columns]
-    end = 0.0 if high <= low else min(max((error - low) / (high - low), 0.0), 1.0)
+    end = 0.0 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
     return np.array([-0.09 if np.isnan(height) else height for height in heights] + [end])
 
 

@@ -6,7 +6,18 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from warmstart.service import descriptors, events, health, history, predictions, site, studies, suggestions, uploads
+from warmstart.service import (
+    descriptors,
+    events,
+    health,
+    history,
+    predictions,
+    site,
+    studies,
+    study_pages,
+    suggestions,
+    uploads,
+)
 from warmstart.service.bodies import ProblemBody
 from warmstart.service.core import Service
 from warmstart.service.guard import Guard
@@ -52,6 +63,7 @@ def create_app(settings: ServiceSettings) -> Guard:
         api.include_router(part.router, prefix="/v1")
     api.include_router(health.monitoring, include_in_schema=False)
     api.include_router(site.router)
+    api.include_router(study_pages.router)
     install_problems(api, service.private_paths)
     _describe_problems(api)
     return Guard(api, service)

@@ -159,6 +159,17 @@ def bearer(headers: Mapping[bytes, bytes]) -> str | None:
     return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
+def cookie_name(port: int) -> str:
+    """Return the name of the cookie with the token: a browser shares cookies among the ports of a host."""
+    return f"warmstart-{port}"
+
+
+def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
+    """Return the value of a cookie of a request; None without one."""
+    pairs = (pair.partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";"))
+    return next((value.strip() for key, _, value in pairs if key.strip() == name and value.strip()), None)
+
+
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[Path]:
     """Lock a token file against other processes; yield its path without links. Raises as `add_token`."""

@@ -18,15 +18,18 @@ from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
 from warmstart.service.followed import Followed
-from warmstart.service.importance import ImportanceCache
+from warmstart.service.importance import ModelCache
+from warmstart.service.pictures import PictureCache
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
-from warmstart.service.study_book import StudyBook
+from warmstart.service.study_book import StudyBook, no_study
+from warmstart.service.study_reader import StudyReader
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 if TYPE_CHECKING:
+    from warmstart.studies.results.study_record import StudyRecord
     from warmstart.training.workloads import Classifier
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -101,7 +104,10 @@ class Service:
         answers: limiter of the threads that read spaces and answer from the history.
         uploads: limiter of the processes that look at uploads.
         n_uploads: number of uploads that arrive, wait or are looked at.
-        importance: cached importance of hyperparameters in studies.
+        models: of the errors of studies, cached.
+        reader: of studies, for pages.
+        pictures: of studies, cached.
+        drawing: limiter of the thread that draws pictures.
         predicting: lock of the classifier.
     """
 
@@ -112,7 +118,10 @@ class Service:
     n_streams: int = 0
     followed: dict[str, Followed] = field(default_factory=dict)
     writing: Lock = field(default_factory=Lock)
-    importance: ImportanceCache = field(default_factory=ImportanceCache)
+    models: ModelCache = field(default_factory=ModelCache)
+    reader: StudyReader = field(default_factory=StudyReader)
+    pictures: PictureCache = field(default_factory=PictureCache)
+    drawing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     answers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ANSWERS))
     uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_UPLOADS))
@@ -202,6 +211,18 @@ class Service:
             detail = f"expected the id of a descriptor that was posted, got {descriptor_id[:80]!r}. Post the descriptor again: ids do not outlive a restart."
             raise ProblemError(404, "No such descriptor", detail, pointer="/descriptor")
         return descriptor
+
+    def read_study(self, name: str) -> "StudyRecord":
+        """Read a study for display.
+
+        Raises:
+            ProblemError: 404, no study of that name.
+            DataError, StorageError: as `StudyReader.read`.
+        """
+        if self.studies.is_empty:
+            raise no_study(name)
+        with self.studies.store() as store:
+            return self.reader.read(store, name)
 
     def private_paths(self) -> tuple[Path, ...]:
         """Return the server's files, whose folders are hidden from clients."""

@@ -13,13 +13,16 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warmstart.history_store.errors import DataError
-from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, TokenFile, bearer
+from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, TokenFile, bearer, cookie, cookie_name
 from warmstart.service.core import Service
+from warmstart.service.frame import sign_in_page
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
 from warmstart.service.settings import LOOPBACK_NAMES, PICTURES, UPLOADS
 
-TOKEN_PATHS = ("/v1", "/metrics")
+TOKEN_PATHS = ("/v1", "/metrics", "/session", "/studies", "/tables")
+PAGE_PATHS = ("/studies", "/tables")
+"""Pages that need a token: a browser without one is asked for it."""
 OPEN_PATHS = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
 """Paths that need no token: they show only whether the server works."""
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
@@ -86,7 +89,12 @@ class Guard:
             await self.app(scope, self._limit_body(receive, headers), answer)
         except ProblemError as problem:
             if not status:
-                await _send_problem(answer, problem, request_id)
+                is_page = path.startswith(PAGE_PATHS) and b"text/html" in headers.get(b"accept", b"")
+                if problem.status_code == 401 and is_page:
+                    await _send(answer, 401, "text/html; charset=utf-8", sign_in_page(path))
+                else:
+                    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
+                    await _send(answer, problem.status_code, MEDIA_TYPE, json.dumps(body), problem.headers)
         except Exception:
             status = status or 500
             raise
@@ -140,7 +148,7 @@ class Guard:
     def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
         if self.tokens is None or not path.startswith(TOKEN_PATHS):
             return LOOPBACK_TOKEN
-        secret = bearer(headers)
+        secret = bearer(headers) or cookie(headers, cookie_name(self._settings.port))
         try:
             token = None if secret is None else self.tokens.find(secret)
         except DataError as error:
@@ -275,7 +283,9 @@ def _check_origin(headers: Mapping[bytes, bytes], path: str) -> None:
     """Refuse requests from web pages of another origin, which browsers name; programs name none."""
     origin = headers.get(b"origin")
     site = headers.get(b"sec-fetch-site", b"none")
-    crossing = path.startswith("/v1") and site not in (b"none", b"same-origin")
+    # Others may link to a page, not load a part of one: a picture takes seconds to draw.
+    is_link = headers.get(b"sec-fetch-dest", b"document") == b"document" and not path.startswith("/v1")
+    crossing = site not in (b"none", b"same-origin") and not is_link
     if origin is not None:
         named, host = origin.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
         parts = named.partition("://")
@@ -291,14 +301,13 @@ def _too_large(most: int) -> ProblemError:
     return ProblemError(413, "Too large", detail, headers={"connection": "close"})
 
 
-async def _send_problem(send: Send, problem: ProblemError, request_id: str) -> None:
-    """Send a problem as the response, outside of the app."""
-    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
-    text = json.dumps(body).encode()
-    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(text)), **(problem.headers or {})}
+async def _send(send: Send, status: int, media_type: str, text: str, further: Mapping[str, str] | None = None) -> None:
+    """Send a text as the response, outside of the app."""
+    body = text.encode()
+    headers = {"content-type": media_type, "content-length": str(len(body)), **(further or {})}
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": problem.status_code, "headers": encoded})
-    await send({"type": "http.response.body", "body": text})
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
 
 
 BURST = 10

@@ -1,9 +1,8 @@
-"""Importance of a study's hyperparameters, by its surrogate; cached until further trials end."""
+"""Models of studies, cached until further trials end, and the importance of hyperparameters by them."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -12,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
-    from warmstart.studies.results.trial import Trial
-    from warmstart.studies.state.leased_trials import LeasedTrials
+    from warmstart.studies.results.study_model import StudyModel
+    from warmstart.studies.results.study_record import StudyRecord
 
 CACHE_SIZE = 100
 LOW, HIGH = 5, 95
@@ -38,35 +37,34 @@ class ImportanceRecord(BaseModel):
 
 
 @dataclass(slots=True)
-class ImportanceCache:
-    """A cache of the importance of studies; one is computed at a time."""
+class ModelCache:
+    """A cache of the models of studies; one is fitted at a time."""
 
-    _records: OrderedDict[str, ImportanceRecord] = field(default_factory=OrderedDict)
+    _models: OrderedDict[str, tuple[int, StudyModel]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def of(self, name: str, trials: LeasedTrials) -> ImportanceRecord:
-        """Return a study's importance, computed anew if further trials ended; raises as `model_study`."""
-        from warmstart.studies.results.trial import ended_trials
+    def of(self, record: StudyRecord) -> StudyModel:
+        """Return the model of a study, fitted anew if further trials ended; raises as `model_study`."""
+        from warmstart.studies.results.study_model import model_study
 
         with self._lock:
-            ended = ended_trials(trials.queue.trials())
-            record = self._records.get(name)
-            if record is None or record.n_trials != len(ended):
-                record = _compute_importance(name, trials, ended)
-                self._records[name] = record
-            self._records.move_to_end(name)
-            if len(self._records) > CACHE_SIZE:
-                self._records.popitem(last=False)
-            return record
+            n_ended, model = self._models.get(record.name, (-1, None))
+            if model is None or n_ended != len(record.trials):
+                model = model_study(record)
+                self._models[record.name] = len(record.trials), model
+            self._models.move_to_end(record.name)
+            if len(self._models) > CACHE_SIZE:
+                self._models.popitem(last=False)
+            return model
+
+    def forget(self, name: str) -> None:
+        """Remove the model of a study that is gone."""
+        with self._lock:
+            self._models.pop(name, None)
 
 
-def _compute_importance(name: str, trials: LeasedTrials, ended: Sequence[Trial]) -> ImportanceRecord:
-    from warmstart.studies.results.study_model import model_study
-    from warmstart.studies.results.study_record import StudyRecord
-
-    plan = trials.queue.plan
-    settings = {"surrogate": plan.surrogate}
-    model = model_study(StudyRecord(name, "", "", tuple(ended), space_json=plan.space, settings=settings))
+def importance_record(record: StudyRecord, model: StudyModel) -> ImportanceRecord:
+    """Return the importance of the hyperparameters of a study by its model."""
     total, alone = model.importance.total, np.median(model.importance.alone, axis=0)
     low, middle, high = np.percentile(total, [LOW, 50, HIGH], axis=0)
     columns = zip(model.importance.names, middle, low, high, alone, strict=True)
@@ -75,7 +73,8 @@ def _compute_importance(name: str, trials: LeasedTrials, ended: Sequence[Trial])
         for hyperparameter, a, b, c, d in columns
     ]
     shares.sort(key=lambda share: -share.total)
-    return ImportanceRecord(surrogate=plan.surrogate, n_trials=len(ended), hyperparameters=shares)
+    surrogate = (record.settings or {}).get("surrogate", "gp")
+    return ImportanceRecord(surrogate=surrogate, n_trials=len(record.trials), hyperparameters=shares)
 
 
 def _round(share: float) -> float:

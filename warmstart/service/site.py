@@ -5,16 +5,16 @@ from importlib.resources import files
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from warmstart.histories.listing import dataset_rows
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import in_short
 from warmstart.service.api_page import api_page
-from warmstart.service.core import Service, Shared
+from warmstart.service.core import Reader, Shared
+from warmstart.service.frame import page
 from warmstart.service.history import open_history
 from warmstart.service.problems import ProblemError
-from warmstart.service.studies import list_studies
 
 router = APIRouter(include_in_schema=False)
 _FILES = files("warmstart.service") / "static"
@@ -40,9 +40,8 @@ def interface(request: Request) -> HTMLResponse:
 
 
 @router.get("/tables/datasets")
-def datasets_table(service: Shared) -> HTMLResponse:
+def datasets_table(service: Shared, _: Reader) -> HTMLResponse:
     """Return a table of the datasets without JavaScript."""
-    _check_open(service)
     with open_history(service) as history:
         rows = dataset_rows(history)
     heads = ("name", "group", "n_train", "n_classes", "n_evaluations", "best_error")
@@ -50,12 +49,9 @@ def datasets_table(service: Shared) -> HTMLResponse:
 
 
 @router.get("/tables/studies")
-def studies_table(service: Shared) -> HTMLResponse:
-    """Return a table of the studies without JavaScript."""
-    _check_open(service)
-    rows = list_studies(service)
-    heads = ("name", "n_trials", "n_ended")
-    return _page("Studies", heads, [[row[head] for head in heads] for row in rows])
+def studies_table() -> RedirectResponse:
+    """Lead to the list of studies, which needs no JavaScript."""
+    return RedirectResponse("../studies")
 
 
 def _file(name: str) -> Response:
@@ -65,26 +61,14 @@ def _file(name: str) -> Response:
     return Response(file.read_bytes(), media_type=_KINDS["." + name.rpartition(".")[2]])
 
 
-def _check_open(service: Service) -> None:
-    """Refuse if the server uses tokens: a browser sends none with a link."""
-    if service.settings.token_file is not None:
-        detail = "expected a server without tokens for tables without JavaScript, got one with. Use the page, or /v1 with a token."
-        raise ProblemError(401, "Not known", detail, headers={"www-authenticate": "Bearer"})
-
-
 def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> HTMLResponse:
     """Return a page with one table."""
     head = "".join(f'<th scope="col">{in_markup(cell.replace("_", " "))}</th>' for cell in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{in_markup(_cell_text(cell))}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{in_markup(title)} · warmstart</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f'<link rel="stylesheet" href="../static/style.css"></head><body><main><h1>{in_markup(title)}</h1>'
-        f'<p><a href="../">warmstart</a></p><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        "</main></body></html>"
-    )
+    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return HTMLResponse(page(title, f"<h1>{in_markup(title)}</h1>{table}", root="../", home="Datasets"))
 
 
 def _cell_text(value: object) -> str:

@@ -13,17 +13,18 @@ from fastapi import APIRouter, Request, Response
 from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
 from warmstart.locations import history_path
-from warmstart.service.auth import Token
+from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
-from warmstart.service.core import Reader, Runner, Service, Shared, audit
+from warmstart.service.core import Admin, Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
-from warmstart.service.importance import ImportanceRecord
+from warmstart.service.importance import ImportanceRecord, importance_record
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
 from warmstart.service.study_bodies import (
+    ArchiveRequest,
     AskKey,
     AskRequest,
     HeartbeatRequest,
@@ -73,10 +74,10 @@ _EXISTING_STUDY: dict[str, Any] = {"model": BegunStudy, "description": "It was b
     responses={**problems(404, 409, 507), 200: _EXISTING_STUDY, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
 async def post_study(
-    body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner
+    body: StudyRequest, request: Request, response: Response, service: Shared, token: Runner
 ) -> dict[str, Any]:
     """Begin a study; the same request again returns it, a different one of that name is refused."""
-    is_new, record = await to_thread.run_sync(_begin_study, body, service, limiter=service.answers)
+    is_new, record = await to_thread.run_sync(_begin_study, body, service, token, limiter=service.answers)
     if is_new:
         audit(request, "studies.begin", study=body.name)
     else:
@@ -85,8 +86,8 @@ async def post_study(
     return record
 
 
-def _begin_study(body: StudyRequest, service: Service) -> tuple[bool, dict[str, Any]]:
-    """Begin a study, or find it; return whether it is new, and its record."""
+def _begin_study(body: StudyRequest, service: Service, token: Token) -> tuple[bool, dict[str, Any]]:
+    """Begin a study, which is its token's, or find it; return whether it is new, and its record."""
     descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
     notes: list[str] = []
 
@@ -99,7 +100,8 @@ def _begin_study(body: StudyRequest, service: Service) -> tuple[bool, dict[str, 
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
-    is_new = service.studies.begin(body.name, _plan(body, descriptor, service, notes), complete)
+    owner = None if token is LOOPBACK_TOKEN else token.name
+    is_new = service.studies.begin(body.name, _plan(body, descriptor, service, notes), complete, owner)
     with service.studies.study(body.name) as trials:
         return is_new, {**study_record(trials.queue), "notes": notes if is_new else []}
 
@@ -136,8 +138,23 @@ async def get_importance(name: StudyName, service: Shared, _: Reader) -> Importa
 
 
 def _importance(name: str, service: Service) -> ImportanceRecord:
-    with service.studies.study(name) as trials:
-        return service.importance.of(name, trials)
+    record = service.read_study(name)
+    return importance_record(record, service.models.of(record))
+
+
+@router.post("/studies/{name}/archive", status_code=204, responses=problems(404, 507))
+def archive_study(name: StudyName, body: ArchiveRequest, request: Request, service: Shared, _: Runner) -> None:
+    """Put a study out of sight on the page, or back; nothing else changes."""
+    audit(request, "studies.archive", study=name, archived=body.archived)
+    service.studies.archive(name, archived=body.archived)
+
+
+@router.delete("/studies/{name}", status_code=204, responses=problems(404, 409, 507))
+def delete_study(name: StudyName, request: Request, service: Shared, _: Admin) -> None:
+    """Delete a study with its trials; refused while one of them is under way."""
+    audit(request, "studies.delete", study=name)
+    service.studies.delete(name)
+    service.models.forget(name)
 
 
 @router.get(

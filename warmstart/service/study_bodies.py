@@ -128,6 +128,14 @@ class StudyRequest(create_model("_StudyOptions", __base__=Body, **_OPTIONS)):  #
     )
 
 
+class ArchiveRequest(Body):
+    """Whether a study is out of sight."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"archived": True}]})
+
+    archived: bool
+
+
 class AskRequest(Body):
     """A request for trials to run."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.locations import PathLike
 from warmstart.service.problems import ProblemError
+from warmstart.studies.state.attributes import ARCHIVED
 
 if TYPE_CHECKING:
     from warmstart.studies.state.leased_trials import LeasedTrials
@@ -142,8 +143,10 @@ class StudyBook:
                 with contextlib.suppress(KeyError):
                     store.optuna.get_study_id_from_name("")
 
-    def begin(self, name: str, spec: StudySpec, complete: Callable[[StudySpec], StudySpec]) -> bool:
-        """Begin a study, or check an existing one; return whether it is new.
+    def begin(
+        self, name: str, spec: StudySpec, complete: Callable[[StudySpec], StudySpec], owner: str | None = None
+    ) -> bool:
+        """Begin a study, or check an existing one; return whether it is new. For `owner` see `trial_queue.begin`.
 
         Raises:
             ProblemError: 409, it exists with another specification.
@@ -161,9 +164,40 @@ class StudyBook:
         completed = complete(spec)
         # Under the shared lock, as choosing takes long.
         with self._use_storage() as store:
-            queue = begin(store, name, lambda _: completed, spec)
+            queue = begin(store, name, lambda _: completed, spec, owner)
             queue.release_all()
             return queue.plan.configs == completed.configs
+
+    def archive(self, name: str, *, archived: bool) -> None:
+        """Put a study out of sight, or back; raises as `study`."""
+        if self.is_empty:
+            raise no_study(name)
+        with self.store() as store:
+            self._check_name(store, name)
+            store.optuna.set_study_user_attr(store.optuna.get_study_id_from_name(name), ARCHIVED, archived)
+
+    def delete(self, name: str) -> int:
+        """Delete a study that nobody works on, once nothing else is under way; return the number of its trials.
+
+        Raises:
+            ProblemError: 404, no study of that name; 409, a trial of it is running.
+            StorageError: the storage cannot be used.
+        """
+        from warmstart.studies.output_paths import delete_study
+
+        if self.is_empty:
+            raise no_study(name)
+        with self._reset_on_error(), self._gate.exclusive():
+            store = self._get_store()
+            with store.guard():
+                self._check_name(store, name)
+            try:
+                n_trials = delete_study(store, name)
+            except UsageError as error:
+                raise ProblemError(409, "Under way", error.message) from error
+            if (slot := self._studies.pop(name, None)) is not None and slot.trials is not None:
+                slot.trials.queue.release_all()
+            return n_trials
 
     def close(self) -> None:
         """Close everything once it is unused."""

@@ -10,8 +10,9 @@ from warmstart.history_store.json_text import finite
 from warmstart.history_store.space import natural
 from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import best_of, ended_trials
-from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN, WORKER
-from warmstart.studies.state.lease import Lease
+from warmstart.studies.results.trial_span import trial_state
+from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN
+from warmstart.studies.state.lease import Lease, worker_of
 from warmstart.studies.state.trial_queue import TrialQueue
 
 if TYPE_CHECKING:
@@ -53,24 +54,6 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
     }
 
 
-def trial_state(trial: FrozenTrial) -> str:
-    """Return the state of a trial: running, or its status."""
-    outcome = trial.user_attrs.get(OUTCOME)
-    if not trial.state.is_finished():
-        return "running"
-    if outcome is not None:
-        return str(outcome["status"])
-    # Without an outcome, another program ended the trial.
-    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")
-
-
-def _holder(trial: FrozenTrial, lease: Lease | None) -> str | None:
-    """Return the client that runs a trial or ran it last; None for a released one."""
-    if lease is None:
-        return trial.user_attrs.get(WORKER)
-    return lease.last if trial.state.is_finished() else lease.client or None
-
-
 def trial_record(trial: FrozenTrial) -> dict[str, Any]:
     """Return the JSON object of a trial."""
     run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
@@ -87,7 +70,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "metrics": outcome.get("metrics", {}),
         "constraints": outcome.get("constraints", {}),
         "curve": outcome.get("curve") or reported,
-        "client": extra["client"] if extra else _holder(trial, lease),
+        "client": worker_of(trial),
         "lease_until": lease.until if lease is not None and lease.client and not trial.state.is_finished() else None,
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],

@@ -18,6 +18,8 @@ from warmstart.studies.execution.joined_log import TITLE as TRIAL_TITLE
 from warmstart.studies.execution.trial_folder import remove_trial_folders
 from warmstart.studies.results.report import JOINT_TITLE, TITLE
 from warmstart.studies.results.study_record import is_report
+from warmstart.studies.state.removal import remove_study
+from warmstart.studies.state.storage import Store
 
 _BESIDE = (".json", ".html", ".log")
 """Endings of the files that are written beside a report."""
@@ -120,9 +122,11 @@ def study_folder(storage: Path | None, name: str, members: Collection[str] = ())
     return next(folder for folder in folders if _is_free_for(folder, storage, set(members) or {name}))
 
 
-def remove_trials(storage: Path | None, study: str) -> None:
-    """Remove the folders of a study's trials."""
-    remove_trial_folders(study_folder(storage, study) / TRIALS, study)
+def delete_study(store: Store, name: str) -> int:
+    """Remove a study, its trials and their folders; return the number of trials. Raises as `remove_study`."""
+    n_trials = remove_study(store, name)
+    remove_trial_folders(study_folder(store.path, name) / TRIALS, name)
+    return n_trials
 
 
 def log_beside(report: PathLike) -> Path:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import plain_fault
-from warmstart.studies.output_paths import remove_trials
-from warmstart.studies.state.removal import begins_anew, count_trials, remove_study
+from warmstart.studies.output_paths import delete_study
+from warmstart.studies.state.removal import begins_anew, count_trials
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, open_store
@@ -221,8 +221,7 @@ def begin_anew(
             continue
         is_other = bool(old.differences(plans[name]))
         if is_other or (old.workload is None and count_trials(store, name) >= trials):
-            remove_study(store, name)
-            remove_trials(store.path, name)
+            delete_study(store, name)
             reason = "it had no result, and was asked something else" if is_other else "all its trials failed"
             on_message(f"{name}: begun anew: {reason}.")
             anew.append(name)

@@ -457,13 +457,18 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 
 
 def _space_of_pictures(history_space: str, workload: Workload, query: Query | None, *, is_planned: bool) -> str | None:
-    """Return a larger space for larger pictures or a plan of time; None if the history's fits, or is not the usual one."""
+    """Return the space for a plan of time or the size of pictures; None if the history's fits, or is not a usual one."""
     from warmstart.suggestions.larger_pictures import typical_picture_side
 
-    if query is None or not same_space(history_space, dump_space(workload.space())):
+    usual = workload.space()
+    planned = None if workload.plan_space is None else dump_space(workload.space(workload.plan_space))
+    is_usual = same_space(history_space, dump_space(usual))
+    if query is None or not (is_usual or (planned is not None and same_space(history_space, planned))):
         return None
-    if is_planned and workload.plan_space is not None:
-        return dump_space(workload.space(workload.plan_space))
-    largest, side = workload.largest_image(load_space(history_space)), typical_picture_side(query.source)
+    if is_planned and planned is not None:
+        return planned
+    largest, side = workload.largest_image(usual), typical_picture_side(query.source)
     larger = None if largest is None or side is None else workload.space_for_larger(side, largest)
-    return None if larger is None else dump_space(workload.space(larger[0].partition(":")[2]))
+    if larger is not None:
+        return dump_space(workload.space(larger[0].partition(":")[2]))
+    return None if is_usual else dump_space(usual)

@@ -181,11 +181,12 @@ class Advisor:
         )
         return Description(descriptor, _summary(query), tuple(query.source.class_names), _broken_notes(look))
 
-    def _embed(self, query: Query, model: ModelHeader) -> SourceEmbedding:
+    def _embed(self, query: Query, model: ModelHeader, *, side: int | None = None) -> SourceEmbedding:
         return embed_source(
             query.source,
             model,
             fingerprint=query.fingerprint,
+            side=side,
             seed=self.seed,
             skip_broken=self.skip_broken,
             cache=self.cache,
@@ -223,12 +224,12 @@ class Advisor:
         if embedded.model is None:
             location = locate_without_distances(embedded, rows, query=query, summary=summary)
             return replace(location, notes=(*location.notes, *query.class_notes))
-        look = self._embed(query, embedded.model)
+        look = self._embed(query, embedded.model, side=None if embedded.own_pixels is None else summary.side)
         notes = (*_broken_notes(look), *query.class_notes)
         location = locate_vector(
             look.vector, embedded, rows, query=query, summary=summary, sample=look.sample, notes=notes
         )
-        return replace(location, features=look.features)
+        return replace(location, features=look.features, sharp_error=look.sharp_error)
 
     def _locate_descriptor(self, descriptor: Descriptor, embedded: EmbeddedHistory) -> Location:
         """Locate a dataset by its descriptor.

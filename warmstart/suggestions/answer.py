@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
+    from warmstart.suggestions.own_pixels import ExpectedAfter
     from warmstart.suggestions.tuned_before import TunedBefore
     from warmstart.timing.plan import TimePlan
 
@@ -49,6 +50,7 @@ class Answer:
         expectation: what to expect of the suggestions, then of the plan's `others`, and of the best after a search, as more errors come; None where
             the history knows too little, or the suggestions are not as it measured them.
         are_notes_logged: whether the notes and doubts were logged, so that a notebook need not show them again.
+        expected_after: error to expect after some minutes of `classify` on one core, for pictures of which the history knows what that reaches.
     """
 
     dataset: DatasetSummary
@@ -70,6 +72,7 @@ class Answer:
     plan: "TimePlan | None" = None
     expectation: "DatasetExpectation | None" = field(default=None, compare=False)
     are_notes_logged: bool = field(default=False, compare=False)
+    expected_after: "tuple[ExpectedAfter, ...]" = ()
 
     def __len__(self) -> int:
         """Return the number of suggestions."""
@@ -143,6 +146,8 @@ class Answer:
             "seed": self.seed,
             "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
         }
+        if self.expected_after:
+            document["expected_after"] = [item.to_dict() for item in self.expected_after]
         if self.workload is not None:
             document["workload"] = self.workload
         if self.measured_with is not None:

@@ -51,13 +51,17 @@ def judge_query(
     nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
     doubts = find_doubts(sample, class_names, names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
-    if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
+    is_far = verdict.limit is not None and verdict.nearest > verdict.limit + slack
+    if is_far and not embedded.ignores_distances:
         allowed = f", and so few images may add {slack:.2g} to a distance" if slack else ""
         text = (
             f"Far from everything: the nearest dataset is {nearest}. Of the history's own, "
             f"{TYPICAL_PERCENTILE:.0f} % have one nearer than {verdict.limit:.3g}{allowed}."
         )
         doubts = (Doubt(Code.FAR, text), *doubts)
+    if not doubts and embedded.ignores_distances:
+        note = "Typical: no check objects. Near datasets of this history do no better than others, so all of them answer alike."
+        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
     if not doubts:
         is_within = verdict.limit is None or verdict.nearest <= verdict.limit
         allowed = "" if is_within else f" where so few images may add {slack:.2g} to a distance"

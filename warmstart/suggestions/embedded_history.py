@@ -23,6 +23,7 @@ from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_tra
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
 from warmstart.suggestions.norms import Norms, spread_rows
+from warmstart.suggestions.own_pixels import OwnPixels, read_own_pixels
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -62,6 +63,7 @@ class EmbeddedHistory:
         notes: for people, shown once.
         references: statistics of the datasets for this model, where the history holds them.
         smaller_parts: errors on parts of the datasets, where the history holds such.
+        own_pixels: errors of datasets at their pictures' own pixels, where the history holds such.
         all_groups: groups of all datasets of the history.
         measured_with: network, optimiser, image size and budget of its runs.
         norms: results of `norms_of`, by row selection.
@@ -84,6 +86,7 @@ class EmbeddedHistory:
     notes: tuple[str, ...] = ()
     references: References | None = None
     smaller_parts: SmallerParts | None = None
+    own_pixels: OwnPixels | None = None
     all_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
     norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
@@ -95,6 +98,11 @@ class EmbeddedHistory:
     def vectors(self) -> NDArray[np.float32]:
         """Return the `m x d` embeddings."""
         return self.index.vectors
+
+    @property
+    def ignores_distances(self) -> bool:
+        """Tell whether the history's calibration found that near datasets do no better than others."""
+        return self.calibration is not None and all(np.isinf(reach) for reach, _ in self.calibration.reach)
 
     def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
         """Return the rows of all datasets outside some groups, without the query itself.
@@ -318,6 +326,7 @@ def _assemble(
         tuple(notes),
         _read_references(history, header),
         read_smaller_parts(history, header.hash),
+        read_own_pixels(history),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )

@@ -10,9 +10,12 @@ from warmstart.history_store.one_thread import one_thread
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.own_pixels import side_of
 
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
 _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
+LEAST_SEEN, MOST_SEEN = 32, 224
+"""Pixels of a side, to which larger pictures are shrunk; no smaller ones are told apart."""
 _FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n")
 
 
@@ -33,25 +36,58 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
     if not usable:
         return None
     features = embedded.references.features[[reference_rows[embedded.names[row]] for row in usable]]
-    errors, groups = embedded.errors[usable], [embedded.groups[row] for row in usable]
-    n_val, sizes = [info.n_val for info in embedded.about.at(usable)], None
+    errors, names = embedded.errors[usable], [embedded.names[row] for row in usable]
+    about = embedded.about.at(usable)
+    groups, n_val, sizes = [embedded.groups[row] for row in usable], [info.n_val for info in about], None
     if embedded.smaller_parts is not None:
-        group_of = {embedded.names[row]: embedded.groups[row] for row in usable}
-        parts = embedded.smaller_parts.of(list(group_of), embedded.configs)
+        row_of = {name: row for row, name in enumerate(names)}
+        parts = embedded.smaller_parts.of(names, embedded.configs)
         features, errors = np.concatenate([features, parts.features]), np.concatenate([errors, parts.errors])
-        groups += [group_of[name] for name in parts.names]
+        about = [*about, *(about[row_of[name]] for name in parts.names)]
+        groups += [groups[row_of[name]] for name in parts.names]
         n_val += parts.n_val
         sizes = _sizes(features)
+    sides, best = np.array([side_of(info) for info in about]), np.full(len(features), np.nan)
+    sharp = best.copy()
+    if embedded.own_pixels is not None:
+        best[: len(names)], sharp[: len(names)] = embedded.own_pixels.of(names)  # of whole datasets
     with one_thread():
-        return fit_forecaster(*views(features), errors, groups, n_val=n_val, sizes=sizes)
+        views_of = _views(features, sides, sharp)
+        return fit_forecaster(*views_of, errors, groups, n_val=n_val, sizes=sizes, best=best)
 
 
 def expectation_of(
-    forecaster: ErrorForecaster, features: NDArray[np.float64], *, n_val: int | None = None
+    forecaster: ErrorForecaster,
+    features: NDArray[np.float64],
+    *,
+    n_val: int | None = None,
+    side: float | None = None,
+    sharp: float = np.nan,
 ) -> DatasetExpectation:
-    """Return the expected errors of the shared configurations, and of the best, on a dataset with these features and `n_val` validation images."""
-    wide, narrow = views(features[None])
+    """Return the expected errors of the shared configurations, and of the best, on a dataset with these features.
+
+    Args:
+        forecaster: of `forecaster_of`.
+        features: of the dataset.
+        n_val: its validation images, if known.
+        side: pixels of its pictures' shorter side, if known.
+        sharp: its error by `LandmarkModel.sharp_error`, if its pictures are large enough.
+    """
+    wide, narrow = _views(features[None], np.array([np.nan if side is None else side]), np.array([sharp]))
     return forecaster.expect(wide[0], narrow[0], n_val=n_val, size=float(_sizes(features[None])[0]))
+
+
+def _views(
+    features: NDArray[np.float64], sides: NDArray[np.float64], sharp: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the two sets of features; beside landmark features the pixels that a network sees, and the root of the error at the size that fits."""
+    wide, narrow = views(features)
+    if features.shape[1] != len(LANDMARKS):
+        return wide, narrow
+    small = 1 - features[:, LANDMARKS.index("ridge_full_64")]
+    fitting = np.sqrt(np.where(np.isnan(sharp), small, sharp).clip(0, 1))
+    more = np.column_stack([np.log(np.clip(sides, LEAST_SEEN, MOST_SEEN)), fitting])
+    return np.hstack([wide, more]), np.hstack([narrow, more])
 
 
 def _sizes(features: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -36,6 +36,7 @@ class Location:
         summary: of the dataset.
         movement: how far distances move from one draw of the images to another; None where the history does not know.
         features: handcrafted features of its sample; None where the embedded has no model.
+        sharp_error: of larger pictures at more pixels; NaN = not known, see `SourceEmbedding`.
     """
 
     query: Query | None
@@ -49,6 +50,7 @@ class Location:
     summary: DatasetSummary
     movement: float | None = None
     features: NDArray[np.float64] | None = field(default=None, repr=False)
+    sharp_error: float = float("nan")
 
     @property
     def names(self) -> tuple[str, ...]:

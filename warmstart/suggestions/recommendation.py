@@ -25,6 +25,7 @@ from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.larger_pictures import larger_pictures_note
 from warmstart.suggestions.location import Location
 from warmstart.suggestions.neighbours import list_neighbours
+from warmstart.suggestions.own_pixels import MINUTES, after_minutes, fitting_datasets, side_of
 from warmstart.suggestions.records import WHY_UNTRIED, InitialDesign, Neighbour
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
@@ -50,9 +51,11 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         UsageError: a strategy that needs distances where there are none, or more configurations than the history has.
     """
     embedded, k, strategy = location.embedded, request.count(location.embedded), request.strategy_for(location)
-    near, (location, tuned_before) = location, _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
+    near, (location, fits) = location, _of_pictures_as_large(location)
+    location, tuned_before = _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A failed run counts as error 1; a missing run stays NaN.
     errors = fill_failed(embedded.errors[location.rows], embedded.failed[location.rows])
+    errors = np.where(fits, errors, np.nan)
     groups = location.groups
     distances = location.distances if location.has_distances else None
     choose = partial(
@@ -65,14 +68,17 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         noise=USUAL_NOISE,
     )
     broken = _always_failing(location)
-    chooser: Choose = partial(_choose_working, choose, broken, len(embedded.configs))
+    left_out = np.union1d(broken, np.flatnonzero(~fits))
+    chooser: Choose = partial(_choose_working, choose, left_out, len(embedded.configs))
     if tuned_before is not None:
         chooser = tuned_before.first(chooser)
         location = replace(location, notes=(tuned_before.note, *location.notes))
     plan = None
     if request.limit is not None:
         most = None if request.k is None else k
-        planned, plan = _plan(location, errors, most, strategy, request.limit, tuned_before=tuned_before, broken=broken)
+        planned, plan = _plan(
+            location, errors, most, strategy, request.limit, tuned_before=tuned_before, left_out=left_out
+        )
         chooser, k = _chooser_of(planned), len(planned)
     translation = None if request.space is None else _translation(embedded, request.space, request.rename or {})
     translated = [] if translation is None else translation.pick(chooser, k=k, seed=seed)
@@ -120,7 +126,7 @@ def _plan(
     limit: "TimeLimit",
     *,
     tuned_before: TunedBefore | None,
-    broken: NDArray[np.int64],
+    left_out: NDArray[np.int64],
 ) -> "tuple[list[Choice], TimePlan]":
     """Plan runs within a time limit; the planner is imported only here, as it loads slowly."""
     from warmstart.timing.plan import plan_for
@@ -136,7 +142,7 @@ def _plan(
         groups=location.groups[rows],
     )
     first = None if tuned_before is None else tuned_before.choice
-    choices, plan = plan_for(location, query, limit, most=most, first=first, left_out=broken.tolist())
+    choices, plan = plan_for(location, query, limit, most=most, first=first, left_out=left_out.tolist())
     row_of = {None: None} | {location: int(row) for location, row in enumerate(rows)}
     choices = [choice if choice is first else replace(choice, neighbour=row_of[choice.neighbour]) for choice in choices]
     return choices, plan
@@ -205,6 +211,16 @@ def compose_answer(
     )
 
 
+def _of_pictures_as_large(location: Location) -> tuple[Location, NDArray[np.bool_]]:
+    """Return the location among the datasets with pictures as large, and which of the `c` configurations fit these."""
+    embedded, rows = location.embedded, location.among
+    if embedded.own_pixels is None:
+        return location, np.ones(len(embedded.configs), np.bool_)
+    sides = np.array([side_of(info) for info in embedded.about.at(rows.tolist())])
+    fits, as_large = fitting_datasets(embedded.errors[rows], sides, embedded.configs, location.summary.side)
+    return (location if as_large.all() else location.within(rows[as_large])), fits
+
+
 def _narrow(location: Location, *, uses_distances: bool) -> tuple[Location, TunedBefore | None]:
     """Limit a location to few enough datasets for a fast answer; return it with the dataset's own earlier tuning.
 
@@ -235,7 +251,10 @@ def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[
     forecaster = None if location.features is None else forecaster_of(location.embedded, np.sort(nearest))
     if forecaster is None or location.features is None:
         return answer
-    expectation = expectation_of(forecaster, location.features, n_val=location.summary.n_val)
+    about = location.summary
+    expectation = expectation_of(
+        forecaster, location.features, n_val=about.n_val, side=about.side, sharp=location.sharp_error
+    )
     if not UNCERTAIN_ERROR.isdisjoint(answer.confidence.reasons):
         expectation = expectation.wider(WIDER)
     expected = expectation.errors()
@@ -248,7 +267,15 @@ def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[
         {config_key(config): row for row, config in enumerate(location.embedded.configs)} if further_configs else {}
     )
     rows += [places[config_key(config)] for config in further_configs]
-    return replace(answer, suggestions=designs, expected_error=expected[-1], expectation=expectation.of(rows))
+    is_known = location.embedded.own_pixels is not None and not np.isnan(location.sharp_error)
+    after = tuple(after_minutes(expected[-1], minutes) for minutes in MINUTES) if is_known else ()
+    return replace(
+        answer,
+        suggestions=designs,
+        expected_error=expected[-1],
+        expected_after=after,
+        expectation=expectation.of(rows),
+    )
 
 
 def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
@@ -269,6 +296,7 @@ def _translate_answer(
         suggestions=designs,
         expectation=answer.expectation if is_same else None,
         expected_error=answer.expected_error if any(design.is_of_history for design in designs) else None,
+        expected_after=answer.expected_after if is_same else (),
         space_json=translation.space_json,
         notes=(*answer.notes, *translation.notes(translated, k)),
         mapping=translation.matches,
@@ -290,7 +318,7 @@ def _initial_designs(
     # Calibration holds for new datasets only.
     if tuned_before is not None:
         regrets = [0.0 if tuned_before.is_complete and embedded.calibration is not None else None] * len(choices)
-    elif strategy == "joint" and embedded.calibration is not None:
+    elif (strategy == "joint" or embedded.ignores_distances) and embedded.calibration is not None:
         reach = embedded.calibration.reach
         query = StrategyQuery(errors, location.distances, len(choices), reach=reach, groups=location.groups)
         expected = expected_regrets(query, [choice.row for choice in choices])

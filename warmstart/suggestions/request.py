@@ -90,7 +90,8 @@ class Request:
         Raises:
             UsageError: a strategy that needs distances where there are none.
         """
-        chosen = self.strategy or (WITHOUT_DISTANCES if location.is_blind else WITH_DISTANCES)
+        is_blind = location.is_blind or location.embedded.ignores_distances
+        chosen = self.strategy or (WITHOUT_DISTANCES if is_blind else WITH_DISTANCES)
         if not location.has_distances and chosen not in NEEDS_NO_MODEL:
             msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
             raise UsageError(msg, param="strategy")

@@ -65,12 +65,28 @@ def test_datasets_that_come_and_go_are_followed_without_new_cells(vectors, file,
     later = replace(file, shape=changed.shape, mark="later")
     monkeypatch.setattr(cells, "build_cells", None)
     later.write(changed, lambda _: np.zeros(1))
-    assert file.read() is None
     index = DatasetIndex(changed, file=later)
     for row in range(0, len(changed), 7):
         assert index.nearest(changed[row], 1)[1][0] == 0.0
     assert sorted(index.stored.cells.search(changed[:1], len(changed), params=None)[1][0].tolist())[-1] < len(changed)
     assert recall(index, DatasetIndex(changed), changed[::40]) >= 0.99
+
+
+def test_the_file_of_an_earlier_state_serves_with_what_has_changed(vectors, file):
+    rng = np.random.default_rng(2)
+    fresh = vectors[rng.integers(M, size=200)] + rng.normal(0, 0.05, (200, D)).astype(np.float32)
+    now = np.concatenate([fresh[:90], np.delete(vectors, [0, 5, 77, 2999], axis=0)[::-1], fresh[90:]])
+    index, exact = DatasetIndex(now, file=replace(file, shape=now.shape, mark="later")), DatasetIndex(now)
+    assert index.stored.rows is not None
+    assert np.count_nonzero(index.stored.rows < 0) == 4
+    assert recall(index, exact, now[::40] + np.float32(0.01)) >= 0.99
+    among = np.arange(0, len(now), 2)
+    for row in (0, 44, 3100, 3194):  # new ones
+        assert index.nearest(now[row], 1)[0][0] == row
+        assert index.nearest(now[row], 5, among=among)[0][0] == row
+    several = index.nearest_of_another_group(np.arange(0, len(now), 60), np.arange(len(now)))
+    np.testing.assert_allclose(several, exact.nearest_of_another_group(np.arange(0, len(now), 60), np.arange(len(now))))
+    assert len(index.nearest(now[0], len(now))[0]) == len(now)
 
 
 def cut(path, share):
@@ -100,12 +116,12 @@ def flip(path, at):
 )
 def test_a_damaged_file_is_never_answered_from_and_made_anew(spoil, vectors, file):
     spoil(file.path)
-    assert file.read() is None
+    assert file.read(vectors) is None
     assert "damaged" in file.fault()
     near = DatasetIndex(vectors, file=file).nearest(vectors[3], 20)
     np.testing.assert_array_equal(near, DatasetIndex(vectors).nearest(vectors[3], 20))
     file.write(vectors, norms_of(vectors))
-    assert file.read() is not None
+    assert file.read(vectors) is not None
     assert file.fault() is None
 
 
@@ -115,11 +131,12 @@ def test_altered_vectors_are_noticed_by_verification(file):
 
 
 def test_the_file_of_another_faiss_or_size_or_state_is_not_used(vectors, file, monkeypatch):
-    assert replace(file, mark="other").read() is None
-    assert replace(file, shape=(M, D + 1)).read() is None
+    others = vectors + np.float32(1)
+    assert replace(file, mark="other").read(others) is None
+    assert replace(file, shape=(M, D + 1)).read(np.hstack([vectors, vectors[:, :1]])) is None
     assert "earlier state" in replace(file, mark="other").fault()
     monkeypatch.setattr(index_file, "version", lambda _: "0.0")
-    assert file.read() is None
+    assert file.read(vectors) is None
     assert "another version" in file.fault()
     wide = np.hstack([vectors, vectors[:, :1]])
     replace(file, shape=wide.shape, mark="wide").write(wide, norms_of(wide))
@@ -140,10 +157,11 @@ def test_a_history_keeps_its_index_and_every_change_is_seen(tmp_path, monkeypatc
     assert advisor.embedded.index.stored is not None
     with History.open(path, write=True) as history:
         history.remove_dataset(before[0].name)
-    assert advisor.embedded.index.stored is None
+    assert advisor.embedded.index.stored.rows.min() == -1
+    assert advisor.neighbours(data, 4).neighbours == before[1:]
     assert "earlier state" in json.loads(cli("history", "verify", path, "--format", "json").out)["remarks"][-1]
     advisor.refresh()
     with History.open(path, write=True) as history:
         history.set_result("note", {"a": 1})  # which changes the file, not the vectors
-    assert advisor.embedded.index.stored is not None
+    assert advisor.embedded.index.stored.rows is None
     assert advisor.neighbours(data, 4).neighbours == before[1:]

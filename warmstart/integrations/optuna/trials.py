@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import urllib.parse
 from collections import Counter
@@ -18,21 +17,18 @@ from optuna.distributions import (
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
-    json_to_distribution,
 )
-from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
 from warmstart.history_store.records import Status
 from warmstart.history_store.wording import in_words
-from warmstart.studies.state.attributes import STEP
 from warmstart.studies.state.journal_file import JournalFile
 from warmstart.studies.state.reported_steps import steps_of
 from warmstart.studies.state.sqlite_file import engine_options, is_sqlite
+from warmstart.studies.state.trial_tables import TrialTables
 
 BUSY_S = 30.0
 """Seconds that a read waits for a writer."""
@@ -66,7 +62,7 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
             msg = f"expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
             raise UsageError(msg, param="study")
         loaded = optuna.load_study(study_name=study or names[0], storage=storage)
-        trials = _trials(loaded, storage)
+        trials = TrialTables(storage, loaded._study_id).read()  # noqa: SLF001 - the id that the tables use
         objectives = loaded.metric_names or [str(number) for number in range(len(loaded.directions))]
         objective = objective_number(objectives, metric, f"study {loaded.study_name!r}")
         maximised = loaded.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
@@ -92,44 +88,6 @@ def _runs(kind: str, origin: str, trials: Sequence[FrozenTrial], *, objective: i
         space=_space(trials),
         left_out=dict(states),
     )
-
-
-def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequence[FrozenTrial]:
-    """Return all trials; from a database table by table, since Optuna's own way takes a minute for 100,000 trials."""
-    if not isinstance(storage, optuna.storages.RDBStorage):
-        return study.get_trials(deepcopy=False)
-
-    trial, param = models.TrialModel.__table__.c, models.TrialParamModel.__table__.c
-    value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
-    note = models.TrialSystemAttributeModel.__table__.c
-    study_id = study._study_id  # noqa: SLF001 - the id that the tables use
-    trials: dict[int, FrozenTrial] = {}
-    distributions: dict[str, BaseDistribution] = {}
-    with storage.engine.connect() as base:
-        rows: Any = select(trial.trial_id, trial.number, trial.state, trial.datetime_start, trial.datetime_complete)
-        for key, number, state, start, end in base.execute(rows.where(trial.study_id == study_id)):
-            trials[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key, values=[])
-        is_in_snapshot = (trial.study_id == study_id) & (
-            trial.trial_id <= max(trials, default=0)
-        )  # others go on writing
-        trial_ids = select(trial.trial_id).where(is_in_snapshot)
-        rows = select(param.trial_id, param.param_name, param.param_value, param.distribution_json)
-        for key, name, number, text in base.execute(rows.where(param.trial_id.in_(trial_ids)).order_by(param.param_id)):
-            if text not in distributions:
-                distributions[text] = json_to_distribution(text)
-            trials[key].distributions[name] = distributions[text]
-            trials[key].params[name] = distributions[text].to_external_repr(number)
-        rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(trial_ids))
-        for key, number, kind in base.execute(rows.order_by(value.objective)):
-            trials[key].values.append(models.TrialValueModel.stored_repr_to_value(number, kind))
-        rows = select(report.trial_id, report.step, report.intermediate_value, report.intermediate_value_type)
-        for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(trial_ids))):
-            read = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
-            trials[key].intermediate_values[step] = read(number, kind)
-        rows = select(note.trial_id, note.key, note.value_json).where(note.trial_id.in_(trial_ids))
-        for key, name, text in base.execute(rows.where(note.key.startswith(STEP, autoescape=True))):
-            trials[key].system_attrs[name] = json.loads(text)
-    return sorted(trials.values(), key=lambda frozen: frozen.number)
 
 
 def _open(source: str) -> optuna.storages.BaseStorage:

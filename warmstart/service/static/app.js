@@ -1,16 +1,14 @@
 // The page of `warmstart serve`: no library, nothing loaded from elsewhere.
 import { filesIn, zipOf } from "./zip.js";
 import { picturesOf } from "./pictures.js";
-import { bestSoFar, importanceOf, learningCurves, mapOf, parallel } from "./charts.js";
+import { mapOf } from "./charts.js";
 import { asText, FORMATS } from "./formats.js";
 import { element, table, number } from "./elements.js";
+import { signIn } from "./session.js";
 
 const $ = (id) => document.getElementById(id);
 const base = document.baseURI.replace(/[#?].*$/, "").replace(/[^/]*$/, "");
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-let follower = null;
-let followed = null;
-let weights = null; // the importance that is shown, a node
 
 function say(text, isError = false) {
   $("status").textContent = text;
@@ -19,8 +17,6 @@ function say(text, isError = false) {
 
 async function ask(path, options = {}) {
   const headers = new Headers(options.headers);
-  const token = sessionStorage.getItem("token");
-  if (token) headers.set("Authorization", `Bearer ${token}`);
   if (options.json !== undefined) {
     headers.set("Content-Type", "application/json");
     options = { ...options, method: "POST", body: JSON.stringify(options.json) };
@@ -30,7 +26,6 @@ async function ask(path, options = {}) {
     throw new Error("The server does not answer. See that `warmstart serve` runs, and try again.");
   });
   if (response.status === 401) $("token-form").hidden = false;
-  if (options.stream && response.ok) return response;
   const document_ = await response.json();
   if (!response.ok) throw new Error(document_.detail || response.statusText);
   return document_;
@@ -183,90 +178,13 @@ function expectation(answer) {
   return said;
 }
 
-// ---- studies
-
-async function listStudies() {
-  const found = await listed("/studies");
-  $("study-list").replaceChildren(found.length
-    ? table("Studies of this server", ["name", "trials", "ended"],
-        found.map((each) => [opener(each.name, () => follow(each.name)), each.n_trials, each.n_ended]))
-    : element("p", {}, "None yet. ", element("code", {}, "warmstart tune --server URL"), " begins one."));
-}
+// ---- datasets
 
 function opener(name, open) {
   const made = element("button", { type: "button", class: "link" }, name);
   made.addEventListener("click", open);
   return made;
 }
-
-async function follow(name) {
-  follower?.abort();
-  follower = new AbortController();
-  const trials = new Map();
-  const path = `/studies/${encodeURIComponent(name)}`;
-  let drawing = 0;
-  const draw = () => { drawing = 0; drawStudy(name, [...trials.values()]); };
-  followed = name;
-  weights = null;
-  drawStudy(name, []);
-  const { signal } = follower;
-  while (!signal.aborted) {
-    try {
-      const response = await ask(`${path}/events`, { stream: true, signal });
-      say("");
-      await readEvents(response, (trial) => { trials.set(trial.number, trial); drawing ||= setTimeout(draw, 100); });
-    } catch (error) {
-      if (signal.aborted) return;
-      say(`${error.message} This page tries again by itself.`, true);
-    }
-    await new Promise((later) => setTimeout(later, 2000));
-  }
-}
-
-async function readEvents(response, each) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const data = block.split("\n").find((line) => line.startsWith("data: "));
-      if (data) each(JSON.parse(data.slice(6)));
-    }
-  }
-}
-
-function drawStudy(name, trials) {
-  trials.sort((a, b) => a.number - b.number);
-  const names = [...new Set(trials.flatMap((each) => Object.keys(each.config)))];
-  $("study").replaceChildren(
-    element("h3", {}, name),
-    bestSoFar(trials), learningCurves(trials), parallel(trials, names), weights || weigher(name, trials),
-    table("Trials, the latest first", ["trial", "state", "error", ...names, "note"],
-      [...trials].reverse().map((each) =>
-        [each.number, each.extra_of === null ? each.state : `extra of ${each.extra_of}`, number(each.error), ...names.map((key) => number(each.config[key])), each.note])),
-  );
-}
-
-// Importance takes seconds of the server's time: it is computed when somebody asks.
-function weigher(name, trials) {
-  if (trials.filter((each) => each.error !== null && each.state !== "running").length < 5) return "";
-  const made = element("button", { type: "button" }, "Which hyperparameters matter?");
-  made.addEventListener("click", () => guarded("Fitting the study's surrogate", async () => {
-    const found = await ask(`/studies/${encodeURIComponent(name)}/importance`);
-    if (followed !== name) return;
-    weights = element("div", {}, element("h3", {}, "Importance"), importanceOf(found),
-      table("Importance of the hyperparameters", ["hyperparameter", "total", "from", "to", "by itself"],
-        found.hyperparameters.map((each) => [each.name, number(each.total), number(each.low), number(each.high), number(each.alone)])));
-    const shown = document.getElementById("weigh");
-    if (shown) shown.replaceWith(weights);
-  }));
-  return element("p", { id: "weigh" }, made);
-}
-
-// ---- datasets
 
 async function listDatasets() {
   const rows = await listed("/history/datasets");
@@ -291,12 +209,11 @@ function showDataset(name) {
 // ---- navigation
 
 function go() {
-  const wanted = ["studies", "datasets"].find((each) => location.hash === `#${each}`) || "suggest";
-  for (const part of ["suggest", "studies", "datasets"]) $(part).hidden = part !== wanted;
+  if (location.hash.startsWith("#studies")) return location.replace("studies"); // their address in 0.2
+  const wanted = location.hash === "#datasets" ? "datasets" : "suggest";
+  for (const part of ["suggest", "datasets"]) $(part).hidden = part !== wanted;
   for (const link of document.querySelectorAll("nav a"))
     link.getAttribute("href") === `#${wanted}` ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
-  if (wanted !== "studies") follower?.abort();
-  if (wanted === "studies") guarded("Reading", listStudies);
   if (wanted === "datasets") guarded("Reading", listDatasets);
 }
 
@@ -307,9 +224,11 @@ async function about() {
 
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", $("token").value);
-  $("token-form").hidden = true;
-  start();
+  guarded("Asking", async () => {
+    await signIn(base, $("token").value);
+    $("token-form").hidden = true;
+    start();
+  });
 });
 function start() {
   go();

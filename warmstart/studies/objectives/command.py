@@ -181,13 +181,19 @@ class CommandObjective:
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
         """Return the text of every placeholder that has a value."""
-        hyperparameters = natural(config) | dict(config)
-        amount = int(budget) if budget is not None and budget == int(budget) else budget
-        trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": self.dataset, "budget": amount}
-        values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
-        values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
-        values |= {name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()}
-        return {name: in_argument(value) for name, value in values.items() if value is not None}
+        environment = {name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()}
+        values = argument_values(config, seed=seed, budget=budget, dataset=self.dataset)
+        return values | {name: in_argument(value) for name, value in environment.items() if value is not None}
+
+
+def argument_values(config: Config, *, seed: int, budget: float | None, dataset: str | None) -> dict[str, str]:
+    """Return the text of every placeholder of a trial that has a value, but for its number and its folder."""
+    hyperparameters = natural(config) | dict(config)
+    amount = int(budget) if budget is not None and budget == int(budget) else budget
+    trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": dataset, "budget": amount}
+    values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
+    values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
+    return {name: in_argument(value) for name, value in values.items() if value is not None}
 
 
 def in_argument(value: object) -> str:

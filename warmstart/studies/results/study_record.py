@@ -22,11 +22,14 @@ from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectation_line
 from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
-from warmstart.studies.state.attributes import RUN, WORKER
-from warmstart.studies.state.metric_storage import study_of_errors
+from warmstart.studies.results.trial_span import TrialSpan, spans_of
+from warmstart.studies.state.attributes import ARCHIVED, OWNER, RUN, WORKER
+from warmstart.studies.state.metric_storage import in_errors
+from warmstart.studies.state.reported_steps import as_reported
 from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
 from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
+from warmstart.studies.state.trial_tables import TrialTables
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
@@ -53,6 +56,11 @@ class StudyRecord:
         updated: end of the last trial, ISO 8601 in UTC; None if unknown.
         expected: expected errors; None without an expectation by the history.
         interrupted: number of trials that lost their worker, to run again in the next call.
+        is_classifier: whether the error is the share of pictures that a network names wrongly.
+        spans: when and where each trial ran, those under way among them; empty for a study of a report.
+        owner: who began it; None if unknown.
+        is_archived: whether it is out of sight.
+        plan: its specification; None for another program's study, and for one of a report.
     """
 
     name: str
@@ -69,6 +77,10 @@ class StudyRecord:
     expected: StudyExpectations | None = None
     interrupted: int = 0
     is_classifier: bool = False
+    spans: tuple[TrialSpan, ...] = ()
+    owner: str | None = None
+    is_archived: bool = False
+    plan: StudySpec | None = None
 
     @property
     def space(self) -> ConfigurationSpace | None:
@@ -205,8 +217,13 @@ def choose_study(store: Store, name: str | None) -> str:
     return name or names[0]
 
 
-def read_study_record(store: Store, name: str) -> StudyRecord:
+def read_study_record(store: Store, name: str, tables: TrialTables | None = None) -> StudyRecord:
     """Read a study from a storage, also another program's; nothing is written.
+
+    Args:
+        store: the storage.
+        name: of the study.
+        tables: of its trials, to read it again; those that ended are not read twice.
 
     Raises:
         DataError: a study with several objectives.
@@ -215,31 +232,41 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
     with store.guard():
         study = optuna.load_study(study_name=name, storage=store.optuna)
         directions, plan = study.directions, plan_of(store, study)
-        trials = (study if plan is None else study_of_errors(study, plan)).get_trials(deepcopy=False)
-    if len(directions) > 1:
-        msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
-        raise DataError(msg)
-    running = sum(not trial.state.is_finished() for trial in trials)
+        if len(directions) > 1:
+            msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
+            raise DataError(msg)
+        tables = tables or TrialTables(store.optuna, study._study_id)  # noqa: SLF001  the tables know it by that
+        metric = plan.measure if plan is not None and plan.has_metric_values else None
+        trials = tables.read(lambda trial: as_reported(trial if metric is None else in_errors(trial, metric)))
+        user_attrs = study.user_attrs
     ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
     updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
-    if plan is None:
-        return _read_foreign_study(store, study, trials, running, updated)
-    ended, lost = ended_trials(trials), len(interrupted_numbers(store, study, plan, trials))
-    return StudyRecord(
+    lost = [] if plan is None else interrupted_numbers(store, study, plan, trials)
+    owner = user_attrs.get(OWNER)
+    record = StudyRecord(
         name,
         store.display_name,
-        plan.objective_label,
-        ended,
-        running - lost,
-        plan.space,
-        plan.dataset,
-        plan.configs,
-        plan.measure,
-        settings_of_search(plan),
-        updated,
-        expectations_of(plan, ended),
-        lost,
-        plan.workload is not None,
+        "" if plan is None else plan.objective_label,
+        ended_trials(trials),
+        sum(not trial.state.is_finished() for trial in trials) - len(lost),
+        updated=updated,
+        interrupted=len(lost),
+        spans=spans_of(trials, lost),
+        owner=None if owner is None else str(owner),
+        is_archived=user_attrs.get(ARCHIVED) is True,
+        plan=plan,
+    )
+    if plan is None:
+        return _with_foreign_trials(record, study, trials)
+    return replace(
+        record,
+        space_json=plan.space,
+        dataset=plan.dataset,
+        warm=plan.configs,
+        metric=plan.measure,
+        settings=settings_of_search(plan),
+        expected=expectations_of(plan, record.trials),
+        is_classifier=plan.workload is not None,
     )
 
 
@@ -254,10 +281,8 @@ def settings_of_search(plan: StudySpec) -> dict[str, Any]:
     }
 
 
-def _read_foreign_study(
-    store: Store, study: optuna.Study, trials: Sequence[FrozenTrial], running: int, updated: str | None
-) -> StudyRecord:
-    """Read a study of another program, with the space from its trials."""
+def _with_foreign_trials(record: StudyRecord, study: optuna.Study, trials: Sequence[FrozenTrial]) -> StudyRecord:
+    """Return the record of a study of another program, with the space from its trials."""
     from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
     from warmstart.integrations.optuna.space import space_of_trials, to_space
@@ -268,7 +293,7 @@ def _read_foreign_study(
     space = to_space(distributions, conditions) if distributions else None
     problem = None if space is None else Problem(space, distributions, is_given=False)
     read = []
-    for trial, ended in zip(finished, ended_trials(finished), strict=True):
+    for trial, ended in zip(finished, record.trials, strict=True):
         config = None if problem is None else problem.config(trial)
         seconds = None if trial.duration is None else max(trial.duration.total_seconds(), 0.0)
         error = None if ended.error is None else metric.to_error(ended.error)
@@ -276,9 +301,7 @@ def _read_foreign_study(
         curve = tuple((float(step), metric.to_error(value)) for step, value in reports if math.isfinite(value))
         read.append(replace(ended, config=config or ended.config, error=error, duration=seconds, seed=0, curve=curve))
     text = "" if space is None else dump_space(space)
-    return StudyRecord(
-        study.study_name, store.display_name, "", tuple(read), running, text, metric=metric, updated=updated
-    )
+    return replace(record, trials=tuple(read), space_json=text, metric=metric)
 
 
 def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

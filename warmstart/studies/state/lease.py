@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from warmstart.studies.state.attributes import EXTRA, LEASE
+from warmstart.studies.state.attributes import EXTRA, LEASE, WORKER
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -109,3 +109,13 @@ def is_leased(trial: FrozenTrial, now: float) -> bool:
 def is_extra(trial: FrozenTrial) -> bool:
     """Tell whether a trial is an extra one, for a late result."""
     return EXTRA in trial.user_attrs
+
+
+def worker_of(trial: FrozenTrial) -> str | None:
+    """Return who runs a trial or ran it last: a remote client, else host and process; None for a released one."""
+    if is_extra(trial):
+        return str(trial.user_attrs[EXTRA]["client"])
+    lease = Lease.of(trial)
+    if lease is None:
+        return trial.user_attrs.get(WORKER)
+    return lease.last if trial.state.is_finished() else lease.client or None

@@ -26,6 +26,15 @@ def study_of_errors(study: Study, plan: StudySpec) -> Study:
     return Study(study.study_name, view)
 
 
+def in_errors(trial: FrozenTrial, metric: Metric) -> FrozenTrial:
+    """Return a trial that is stored with values of a metric with errors instead."""
+    if not trial.values and not trial.intermediate_values:
+        return trial
+    shown = copy.copy(trial)
+    _convert(shown, metric.error_of)
+    return shown
+
+
 class MetricStorage:
     """Storage of a study with values of a metric; everything but values is delegated to it."""
 

@@ -13,6 +13,8 @@ from warmstart.history_store.errors import StorageError
 
 SQLITE = b"SQLite format 3\x00"
 """The first bytes of a database."""
+READS_ALONE = "reads_alone"
+"""Execution option of a connection that writes nothing."""
 _MAX_NAMES = 3
 
 

@@ -19,7 +19,7 @@ from warmstart.history_store.file.durable import open_companion
 from warmstart.history_store.wording import in_words
 from warmstart.studies.state.file_claims import FileClaims, is_claimed
 from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, TrialLocks
-from warmstart.studies.state.sqlite_file import check_not_misplaced, engine_options
+from warmstart.studies.state.sqlite_file import READS_ALONE, check_not_misplaced, engine_options
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -228,14 +228,16 @@ def _sqlite(path: Path) -> BaseStorage:
     url, options = engine_options(path, timeout=BUSY_S)
     storage = RDBStorage(url, engine_kwargs=options)
 
-    # A transaction that begins by reading cannot wait to write: SQLite reports it as locked at once.
+    # A transaction that begins by reading cannot wait to write: SQLite reports it as locked at once. One that reads
+    # alone says so, and holds up no writer.
     @event.listens_for(storage.engine, "connect")
     def _no_own_transactions(connection: Any, _record: object) -> None:
         connection.isolation_level = None
 
     @event.listens_for(storage.engine, "begin")
     def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        is_reader = connection.get_execution_options().get(READS_ALONE, False)
+        connection.exec_driver_sql("BEGIN" if is_reader else "BEGIN IMMEDIATE")
 
     storage.engine.dispose()  # connections from before the listeners
     return get_storage(storage)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 
 from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store import system
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Value
@@ -30,6 +31,7 @@ from warmstart.studies.state.attributes import (
     CLAIM,
     CUT,
     OUTCOME,
+    OWNER,
     PLAN,
     PROMISED,
     RUN,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage
+    from optuna.study._frozen import FrozenStudy
     from optuna.trial import FrozenTrial
 
     from warmstart.bo.observation import Observation
@@ -382,7 +385,9 @@ def count_begun(trials: Sequence[FrozenTrial]) -> int:
     return sum(trial.state != TrialState.WAITING and not is_extra(trial) for trial in trials)
 
 
-def interrupted_numbers(store: Store, study: optuna.Study, plan: StudySpec, trials: Sequence[FrozenTrial]) -> list[int]:
+def interrupted_numbers(
+    store: Store, study: optuna.Study | FrozenStudy, plan: StudySpec, trials: Sequence[FrozenTrial]
+) -> list[int]:
     """Return the numbers of trials that lost their worker, by their claims; nothing is claimed.
 
     Raises:
@@ -443,7 +448,13 @@ def open_queue(store: Store, name: str) -> TrialQueue:
         return TrialQueue(store, study, plan)
 
 
-def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], new_plan: StudySpec) -> TrialQueue:
+def begin(
+    store: Store,
+    name: str,
+    complete: Callable[[StudySpec], StudySpec],
+    new_plan: StudySpec,
+    owner: str | None = None,
+) -> TrialQueue:
     """Open a study, and create it with a plan if it is new.
 
     Args:
@@ -451,6 +462,7 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
         name: of the study.
         complete: returns the plan with its warm configurations; called for a new study, in one process at a time.
         new_plan: the plan without them.
+        owner: who begins it; the user of this process when left out.
 
     Raises:
         UsageError: the study has another plan.
@@ -473,7 +485,7 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
             has_values = new_plan.measure.is_converted and study.direction.name.lower() == direction
             plan = replace(complete(new_plan), has_metric_values=has_values)
             with store.guard():
-                store_plan(store, study, plan)
+                store_plan(store, study, plan, owner or system.user_name())
         else:
             plan.check_same(new_plan, f"{store.display_name}:{name}")
     finally:
@@ -482,8 +494,8 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
         return TrialQueue(store, study, plan)
 
 
-def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
-    """Store a plan: whole for programs, and its main fields for people."""
+def store_plan(store: Store, study: optuna.Study, plan: StudySpec, owner: str | None) -> None:
+    """Store a plan: whole for programs, and its main fields for people; and who began the study."""
     from optuna.study.study import _SYSTEM_ATTR_METRIC_NAMES  # `set_metric_names` warns that it is experimental
 
     # The plan's user attribute last: without it a study has no plan, and after a kill the next call writes all again.
@@ -491,7 +503,8 @@ def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
     name = "error" if plan.measure.is_converted and not plan.has_metric_values else plan.measure.name
     store.optuna.set_study_system_attr(study._study_id, _SYSTEM_ATTR_METRIC_NAMES, [name])  # noqa: SLF001
-    for name, value in plan.summary().items():
+    by = {} if owner is None else {OWNER: owner}
+    for name, value in (by | plan.summary()).items():
         study.set_user_attr(name, value)
     study.set_user_attr(PLAN, plan.short_json())
 
@@ -548,11 +561,16 @@ def outcome_of(record: Mapping[str, Any]) -> Outcome:
 
 def plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
     """Return the plan of an open study; None without one."""
-    text = study.user_attrs.get(PLAN)
+    system_attrs = store.optuna.get_study_system_attrs(study._study_id)  # noqa: SLF001
+    return plan_in(study.user_attrs, system_attrs, f"{store.display_name}:{study.study_name}")
+
+
+def plan_in(user_attrs: Mapping[str, Any], system_attrs: Mapping[str, Any], location: str) -> StudySpec | None:
+    """Return the plan in the attributes of a study; None without one. `location` begins messages."""
+    text = user_attrs.get(PLAN)
     if text is not None and _is_short(text):
-        plan_text = store.optuna.get_study_system_attrs(study._study_id).get(PLAN)  # noqa: SLF001
-        text = text if plan_text is None else str(plan_text)
-    return None if text is None else StudySpec.from_json(text, f"{store.display_name}:{study.study_name}")
+        text = str(system_attrs.get(PLAN, text))
+    return None if text is None else StudySpec.from_json(text, location)
 
 
 def _foreign(store: Store, name: str) -> str:

@@ -15,8 +15,9 @@ from optuna.trial import TrialState, create_trial
 
 from warmstart.history_store.errors import DataError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
-from warmstart.integrations.optuna.trials import _trials, read_study
+from warmstart.integrations.optuna.trials import read_study
 from warmstart.studies.state.attributes import STEP
+from warmstart.studies.state.trial_tables import TrialTables
 
 SPACE = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),
@@ -92,13 +93,14 @@ def test_tables_say_what_optuna_says(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     fill(url, "before")
     study = fill(url)
-    mine = _trials(study, optuna.storages.RDBStorage(url))
-    theirs = study.get_trials(deepcopy=False)
-    assert len(mine) == len(theirs) == 10
-    for one, other in zip(mine, theirs, strict=True):
-        for name in ("number", "state", "params", "distributions", "intermediate_values", "duration", "datetime_start"):
-            assert getattr(one, name) == getattr(other, name), name
-        assert (one.values or None) == other.values
+    tables = TrialTables(optuna.storages.RDBStorage(url), study._study_id)
+    assert tables.read() == study.get_trials(deepcopy=False)
+    running = study.ask()
+    running.set_user_attr("by", "ann")
+    running.report(0.5, 3)
+    assert tables.read() == study.get_trials(deepcopy=False)
+    study.tell(running, 0.4)
+    assert tables.read() == study.get_trials(deepcopy=False)
 
 
 def test_a_journal(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.study_record import StudyRecord
 from warmstart.studies.results.trial import Trial
+from warmstart.studies.results.trial_span import INTERRUPTED, TrialSpan
 from warmstart.studies.state.spec import WarmConfig
 
 
@@ -44,7 +45,9 @@ def a_study(n=16, *, metric=None):
         trials.append(Trial(number, values, known, status, 1.0, 0, "it <broke>" if number == 3 else "", curve=curve))
     warm = (WarmConfig(dict(trials[0].config), "mnist", 0.1, 0.2), WarmConfig(dict(trials[1].config), None, None, None))
     metric = metric or Metric()
-    return StudyRecord("s & <t>", "x.db", "train.py", tuple(trials), 1, dump_space(space), "photos", warm, metric, {"surrogate": "gp-map"})  # fmt: skip
+    spans = [TrialSpan(trial.number, trial.status.value, 60.0 * trial.number, 60.0 * trial.number + 50, f"host <{trial.number % 2}>", {}) for trial in trials]  # fmt: skip
+    spans.append(TrialSpan(n, INTERRUPTED, 60.0 * n, None, "host <0>", {}, ((1.0, 0.8), (2.0, 0.7))))
+    return StudyRecord("s & <t>", "x.db", "train.py", tuple(trials), 1, dump_space(space), "photos", warm, metric, {"surrogate": "gp-map"}, spans=tuple(spans))  # fmt: skip
 
 
 def text_of(path):
@@ -64,7 +67,8 @@ def test_all_pictures_come_and_are_the_same_twice(tmp_path):
     assert "10⁻⁵" in texts["a-slices"]
     assert "log10" not in "".join(texts.values())
     assert all(word in texts["a-parallel"] for word in ("rate", "<adam>", "unused", "error"))
-    assert "stopped early" in texts["a-curves"]
+    assert all(word in texts["a-curves"] for word in ("stopped early", "under way"))
+    assert all(word in texts["a-timeline"] for word in ("host <1>", "minutes since", "best", "failed"))
     assert "stopped early: its last report" in texts["a-parallel"]
 
 
@@ -79,7 +83,12 @@ def test_slices_are_in_the_metric(tmp_path):
 
 def test_a_young_study_has_what_there_is(tmp_path):
     files, notes = draw_study(a_study(3), tmp_path)
-    assert [file.name for file in files] == ["study.png", "study-parallel.png", "study-curves.png"]
+    assert [file.name for file in files] == [
+        "study.png",
+        "study-parallel.png",
+        "study-curves.png",
+        "study-timeline.png",
+    ]
     assert "expected at least 5 trials with a result" in notes[0]
     with pytest.raises(DataError, match="expected a trial with a result to draw, got none of 0"):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
@@ -91,7 +100,7 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert "for importance and slices" in note
     text = path.read_text()
     assert "http" not in re.sub(r"base64,[\w+/=]+", "", text)
-    assert text.count("<figure>") == 3
+    assert text.count("<figure>") == 4
     assert "<t>" not in text
     assert "&lt;broke&gt;" in text
     assert "prefers-color-scheme: dark" in text

@@ -136,9 +136,9 @@ def test_commands_that_show_a_history_take_that_of_a_workload(shipped, cli, monk
 
 
 def test_the_shipped_history_has_the_space_of_the_workload():
-    """A study takes the history's: a fine-tuning that this space lacks would be left out of its beginning."""
+    """A study takes the history's or a part of it: a fine-tuning that this space lacks would be left out of its beginning."""
     with History.open(history_path(None, workload="transfer")) as history:
-        assert load_space(history.space_json) == transfer_space()
+        assert load_space(history.space_json) == transfer_space("large")
 
 
 def test_the_workload_has_its_own_history_and_model(shipped):
