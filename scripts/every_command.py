@@ -333,6 +333,21 @@ OPTIONAL: dict[str, tuple[str, tuple[Sample, ...]]] = {
         "ray",
         (Sample(f"tune {SCRIPT} --no-warm --trials 3 --study ray --ray --workers 1 --cpus-per-trial 0.5", "trial"),),
     ),
+    **{
+        f"tune, {name}": (
+            name,
+            (
+                Sample(
+                    f"tune {SCRIPT} --no-warm --trials 2 --study {name} --track {name}", f"Tracked by {name}", (left,)
+                ),
+            ),
+        )
+        for name, left in {
+            "mlflow": "mlflow.db",
+            "tensorboard": "warmstart-studies-reports/tensorboard/tensorboard/trial-1",
+            "wandb": "warmstart-studies-reports/wandb/wandb/latest-run",
+        }.items()
+    },
 }
 """Calls that need a module of an extra."""
 
@@ -561,7 +576,7 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="end with the first failure")
     args = parser.parse_args()
     verdicts: dict[str, str] = {}
-    os.environ["WARMSTART_CACHE"] = "cache"
+    os.environ |= {"WARMSTART_CACHE": "cache", "WANDB_MODE": "offline", "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, text in FILES.items():
             Path(name).write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@
 
 Each bound `name>=X` names a release X, so that the lowest version that is allowed is X itself. The wheel is built and installed
 into a new environment; `every_command.py` runs there, in an empty folder. The extra `gpyopt` allows no recent setuptools and has
-a run of its own: `--extras gpyopt GPyOpt`.
+a run of its own: `--extras gpyopt -- GPyOpt`; so have the trackers: `--extras mlflow tensorboard wandb -- "tune,"`.
 """
 
 import argparse

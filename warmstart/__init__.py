@@ -81,7 +81,10 @@ def __getattr__(name: str) -> "Any":
         msg = f"module 'warmstart' has no attribute {name!r}"
         raise AttributeError(msg)
     from importlib import import_module
+    from warnings import filterwarnings
 
+    # Optuna loads tqdm, which asks notebooks for a widget that nobody uses here.
+    filterwarnings("ignore", "IProgress not found")
     globals()[name] = value = getattr(import_module(_HOMES[name]), name)
     return value
 

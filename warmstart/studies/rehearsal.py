@@ -20,10 +20,10 @@ from warmstart.studies.execution.gpus import nvidia_smi
 from warmstart.studies.execution.trial_folder import TrialFolder
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
-from warmstart.studies.objectives.metric import NAMED, ContradictionError, Metric, MetricReader
+from warmstart.studies.objectives.guessed_metric import GuessedMetric
+from warmstart.studies.objectives.metric import NAMED, ContradictionError, Metric
+from warmstart.studies.objectives.metric_reader import MetricReader
 from warmstart.studies.objectives.printed import text_lines
-from warmstart.studies.objectives.printed_table import PrintedTable
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.processes.usage import memory_below
 
@@ -173,9 +173,10 @@ def rehearse(dataset: str | None, options: TuneOptions) -> Rehearsal:
     value = metric.to_value(outcome.error) if outcome.error is not None else curve[-1][1] if curve else None
     guess = None
     if value is None and metric.is_plain and outcome.status in (TrialStatus.FAILED, TrialStatus.TIMEOUT):
-        table = PrintedTable()
+        reader = MetricReader(metric)
         for line in printed:
-            guess = better_guess(table.sentence(line), guess)
+            reader.read(line)
+        guess = reader.guess
     if guess is not None:
         metric = Metric(f"{NAMED}{guess.name}", guess.is_score)
         curve, value = _reread(printed, metric)

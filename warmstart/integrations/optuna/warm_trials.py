@@ -11,13 +11,13 @@ from warmstart.arguments import check_renames
 from warmstart.default_workload import default_workload, is_history_named
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.hyperparameter_names import both_scales
+from warmstart.locations import PathLike, history_path
 from warmstart.studies.state.attributes import ORIGIN, PROMISED, SOURCE, WARM
 
 if TYPE_CHECKING:
     import optuna
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.locations import PathLike
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.records import InitialDesign
 
@@ -51,7 +51,8 @@ def warm_start(
     Each value is fitted when the objective asks for a parameter: its name is matched (`lr` is `learning_rate`), and the
     value is put on the parameter's scale, into its range and to the nearest step or choice. What the suggestion lacks,
     the study's sampler draws. For that, a `FittingSampler` is put around any sampler but a `WarmStartSampler`, which
-    does the same. A `WarmStartSampler` warns of values for which an objective never asks.
+    does the same. A `WarmStartSampler` warns of values for which an objective never asks. Workers in other processes
+    call this too, after the first: nothing is enqueued twice, and SQLite gives each waiting trial to one of them.
 
     With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it before they are enqueued,
     and hyperparameters that the history never measured are varied; see docs/suggest.md.
@@ -88,6 +89,7 @@ def warm_start(
     from warmstart.api import suggest
     from warmstart.integrations.optuna.fitting_sampler import FittingSampler
     from warmstart.integrations.optuna.sampler import WarmStartSampler
+    from warmstart.integrations.optuna.sqlite_claims import hand_out_once
     from warmstart.integrations.optuna.warm_values import ranges_of, store_ranges
 
     if rename is not None:
@@ -122,6 +124,7 @@ def warm_start(
         dict(suggestion.config) if space is not None else _study_params(suggestion, rename or {})
         for suggestion in designs
     ]
+    hand_out_once(study)
     store_ranges(study, ranges_of(_space_of(space, history, asked), {} if space is not None else rename or {}))
     if space is None and not isinstance(study.sampler, WarmStartSampler | FittingSampler):
         study.sampler = FittingSampler(study.sampler)
@@ -142,7 +145,6 @@ def _user_attributes(design: InitialDesign) -> dict[str, bool | str | float]:
 def _limited_k(k: int, history: PathLike | None, workload: str | None) -> int:
     """Return k, limited to the number of configurations of the history; wrong types are checked later."""
     from warmstart.history_store.history import History
-    from warmstart.locations import history_path
 
     arguments: tuple[object, object] = k, history
     if not isinstance(arguments[0], int) or not isinstance(arguments[1], str | os.PathLike | None):
@@ -159,7 +161,6 @@ def _space_of(space: SpaceLike | None, history: PathLike | None, workload: str |
     """Return the space from which enqueued values come: the study's, else the history's."""
     from warmstart.history_store.history import History
     from warmstart.history_store.space import load_space
-    from warmstart.locations import history_path
     from warmstart.spaces import read_space
 
     if space is not None:

@@ -21,15 +21,13 @@ import numpy as np
 
 from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import natural
 from warmstart.studies.objectives.base import FOLDER, TRIAL, Report, TrialStatus
-from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
-from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
+from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.studies.objectives.metric_reader import MetricReader
 from warmstart.studies.objectives.printed import printed_lines
-from warmstart.studies.objectives.printed_table import PrintedTable
 from warmstart.training.processes.memory import says_out_of_memory
 from warmstart.training.processes.supervisor import Supervised, describe_end
 
@@ -45,6 +43,8 @@ _SHELL = re.compile(r"""[|&;]+$|[^'"].*;$|[\d&]?[<>]|~/|"?(\$[(A-Za-z_]|`)""")
 """A word that only a shell understands: an operator, a redirection, `~/`, a variable, `$(...)`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
+_LIVE_OUTPUT = {"PYTHONUNBUFFERED": "1", "TTY_COMPATIBLE": "1", "COLUMNS": "200"}
+"""Output without a buffer; bars of rich, as of Lightning, in whole lines while they move: a pipe would get the last one alone."""
 LISTEN_S = 10.0
 """Seconds for reading the rest of stderr after a command ended."""
 
@@ -73,13 +73,13 @@ class CommandObjective:
         command: as typed in a shell.
         names: of the hyperparameters.
         dataset: value of ``{warmstart.dataset}``.
-        metric: that the command prints or writes, if that is no error in JSON.
+        metric: that the command prints or writes.
     """
 
     command: str
     names: Collection[str]
     dataset: str | None = None
-    metric: Metric | None = None
+    metric: Metric = PLAIN
     _words: list[str] = field(init=False, repr=False)
     _is_percent: bool | None = field(init=False, repr=False, default=None)
 
@@ -140,8 +140,7 @@ class CommandObjective:
         """Run the command; raises `Pruned` from a report."""
         values = self._values(config, seed, budget)
         words, reader = fill_placeholders(self._words, values, self.names), self._reader(values)
-        # Python's output would wait in a buffer, and the reports with it.
-        env = os.environ | {"PYTHONUNBUFFERED": "1"}
+        env = os.environ | _LIVE_OUTPUT
         process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         last_error, no_memory = deque[str](maxlen=1), deque[str](maxlen=1)
 
@@ -153,18 +152,13 @@ class CommandObjective:
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
-        last, guess, table = "", None, PrintedTable()
         try:
             for line in printed_lines(process.process.stdout, sys.stdout):
-                last = line
                 if says_out_of_memory(line):
                     no_memory.append(line)
-                if reader is None:
-                    guess = better_guess(table.sentence(line), guess)
-                    _report_json(line, report)
-                else:
-                    _report_metric(line, reader, report)
-            if reader is not None and reader.named is not None and reader.named.is_percent is not None:
+                if (pair := reader.read(line)) is not None:
+                    _report_pair(pair, line, report, label="an error" if self.metric.is_plain else "a metric")
+            if reader.named is not None and reader.named.is_percent is not None:
                 self._is_percent = reader.named.is_percent
             code = process.wait()
             listener.join(LISTEN_S)
@@ -174,12 +168,10 @@ class CommandObjective:
             status = TrialStatus.OOM if no_memory else TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
             note = ": ".join([f"{words[0]} {describe_end(code)}", *(no_memory or last_error)])
             return {"status": status, "note": note}
-        return _result(last, guess) if reader is None else reader.result()
+        return reader.result()
 
-    def _reader(self, values: Mapping[str, str]) -> MetricReader | None:
+    def _reader(self, values: Mapping[str, str]) -> MetricReader:
         """Return a reader of the metric; the path of its file may have placeholders."""
-        if self.metric is None:
-            return None
         file = self.metric.file
         return MetricReader(
             self.metric,
@@ -255,18 +247,6 @@ def _is_placeholder(name: str, names: Collection[str]) -> bool:
     return name.isidentifier() or name in names or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX))
 
 
-def _report_json(line: str, report: Report) -> None:
-    """Report the step and error of a JSON line."""
-    if not line.startswith("{"):
-        return
-    try:
-        record = parse_json(line)
-        pair = record["step"], record["error"]
-    except (ValueError, KeyError, RecursionError):
-        return
-    _report_pair(pair, line, report, label="an error")
-
-
 def _report_pair(pair: tuple[object, object], line: str, report: Report, *, label: str) -> None:
     """Report a step and its value; if they are no numbers, write their line to the log."""
     step, value = (_to_number(number) for number in pair)
@@ -288,29 +268,3 @@ def _to_number(value: object) -> float | None:
         return math.inf
     except (TypeError, ValueError):
         return None
-
-
-def _report_metric(line: str, reader: MetricReader, report: Report) -> None:
-    """Read a line by the metric's reader, and report the metric if it has a step."""
-    pair = reader.read(line)
-    if pair is not None:
-        _report_pair(pair, line, report, label="a metric")
-
-
-def _result(line: str, guess: GuessedMetric | None) -> object:
-    """Return the result of the last line; a failure names the option that would read a number."""
-    try:
-        result = parse_json(line)
-    except (ValueError, RecursionError):
-        got = repr(line[:80]) if line else "no line"
-        note = f"expected the error as JSON on the last line of its output, got {got}"
-        if guess is not None:
-            note += f"; `{guess.option}` {guess.name} reads {guess.text!r}"
-        elif NUMBER.search(line):
-            note += f"; {LAST_HINT}"
-        elif line:
-            note += "; `score` NAME, or `loss` NAME, takes what it prints after a name"
-        return {"status": TrialStatus.FAILED, "note": note}
-    if isinstance(result, dict):
-        result.pop("step", None)
-    return result

@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from warmstart.studies.objectives.printed_table import PrintedTable
-
 _VALUE = re.compile(
     r"""
     (?P<unit>\s*+(?:[(\[]\s?%\s?[)\]]|\bin\s%))?+
@@ -129,7 +127,6 @@ class NamedValues:
         unread: the latest line with the name and no value of it; empty without one.
         is_percent: whether this trial printed per cent; None = not known.
         steps: of the reports.
-        table: in what is printed.
     """
 
     name: str
@@ -140,7 +137,6 @@ class NamedValues:
     unread: str = ""
     is_percent: bool | None = None
     steps: LineSteps = field(default_factory=LineSteps)
-    table: PrintedTable = field(default_factory=PrintedTable)
 
     def read(self, line: str, number: float | None = None) -> tuple[float, float] | None:
         """Read a line; return the step and the value if they are a report.
@@ -152,7 +148,6 @@ class NamedValues:
         Raises:
             ValueError: a score above 100, or above 1 after trials of which none had one.
         """
-        line = self.table.sentence(line)
         printed = named_value(line, self.name) if number is None else NamedValue(number, is_percent=False)
         if printed is None:
             self.steps.pass_over(line)

@@ -1,6 +1,7 @@
 """Warm starts of Optuna's studies: what is enqueued, under which names, and what is said of what gets lost."""
 
 import logging
+import pickle
 import warnings
 
 import optuna
@@ -142,3 +143,19 @@ def test_refuses_a_rename_that_loses_a_value(rename, match):
         warm_start(study, dataset="sklearn:digits", k=2, rename=rename)
     assert caught.value.params == ("rename",)
     assert study.trials == []
+
+
+def test_a_waiting_trial_in_sqlite_is_taken_by_one_of_many_threads(tmp_path):
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/s.db", sampler=optuna.samplers.RandomSampler(seed=0))
+    warm_start(study, dataset="sklearn:digits", k=3)
+    for x in range(20):
+        study.enqueue_trial({"x": x})
+    ran = []
+
+    def objective(trial):
+        ran.append(trial.number)
+        return trial.suggest_float("x", 0, 100)
+
+    study.optimize(objective, n_trials=23, n_jobs=6)
+    assert sorted(ran) == list(range(23))
+    assert pickle.loads(pickle.dumps(study)).trials == study.trials

@@ -7,9 +7,9 @@ import pytest
 
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
-from warmstart.studies.objectives import command
 from warmstart.studies.objectives.command import CommandObjective, fill_placeholders
 from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.result import read_result
 
 NAMES = ("log10_learning_rate", "momentum")
@@ -128,6 +128,19 @@ def test_lines_of_steps_are_reports_at_once():
     assert heard == [0, 1, 2, 3]
 
 
+def test_a_bar_of_rich_reports_each_epoch():
+    code = (
+        "from rich.progress import BarColumn, Progress, TextColumn\n"
+        "with Progress('Epoch {task.fields[epoch]}/3', BarColumn(), 'x' * 60, 'val_acc: {task.fields[acc]}') as bar:\n"
+        "    task = bar.add_task('', epoch=0, acc=0)\n"
+        "    for epoch in (1, 2, 3):\n"
+        "        bar.update(task, epoch=epoch, acc=epoch / 4, refresh=True)\n"
+    )
+    outcome = run(code, metric=Metric("named:val_acc", maximize=True), report=lambda step, value: False)
+    assert [step for step, _ in outcome.curve][-3:] == [1, 2, 3]
+    assert outcome.error == 0.25
+
+
 @pytest.mark.parametrize(
     ("line", "heard", "logged"),
     [
@@ -144,7 +157,8 @@ def test_lines_of_steps_are_reports_at_once():
 )
 def test_a_line_is_a_report_where_step_and_error_are_numbers(line, heard, logged, capsys):
     reports = []
-    command._report_json(line, lambda step, error: reports.append((step, error)))
+    objective = CommandObjective(f"echo '{line}'", ())
+    objective({}, seed=0, budget=None, report=lambda step, error: reports.append((step, error)))
     assert reports == heard
     assert ("no report: expected a step and an error that are numbers, got {" in capsys.readouterr().err) is logged
 

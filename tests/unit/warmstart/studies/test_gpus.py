@@ -119,7 +119,7 @@ def test_tasks_of_a_slurm_array_share_a_study(tmp_path):
         subprocess.Popen(
             [sys.executable, "-m", "warmstart", *shlex.split(words)],
             cwd=tmp_path,
-            env={**os.environ, VISIBLE: f"GPU-{task}", "SLURM_ARRAY_TASK_ID": str(task)},
+            env={**os.environ, VISIBLE: f"GPU-{task}", "SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(task)},
         )
         for task in range(3)
     ]

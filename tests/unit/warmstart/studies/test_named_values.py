@@ -1,13 +1,12 @@
 """Numbers by name in what scripts print."""
 
-import functools
 import math
 import time
 
 import pytest
 
-from warmstart.studies.objectives.guessed_metric import better_guess
-from warmstart.studies.objectives.metric import Metric, MetricReader
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.objectives.metric_reader import MetricReader
 from warmstart.studies.objectives.named_values import NamedValues, named_value
 
 
@@ -89,8 +88,8 @@ def test_an_average_over_some_of_the_batches_is_no_report():
     ],
 )  # fmt: skip
 def test_a_column_of_a_table_is_read(text, name, pairs):
-    values = NamedValues(name, is_score=True)
-    assert [pair for line in text.splitlines() if (pair := values.read(line))] == pairs
+    reader = MetricReader(Metric(f"named:{name}", maximize=True))
+    assert [pair for line in text.splitlines() if (pair := reader.read(line))] == pairs
 
 
 def test_per_cent_is_recognised_by_its_sign_by_its_size_and_by_earlier_trials():
@@ -123,12 +122,16 @@ def test_each_match_of_a_pattern_is_a_report():
         (["Train Loss: 0.5", "Test set: Average loss: 0.3, Accuracy: 90/100 (90%)"], "score", "Accuracy"),
         (["{'eval_loss': 0.5, 'epoch': 1}", "{'train_loss': 0.4}"], "loss", "eval_loss"),
         (["RMSE = 3.2", "R2 = 0.4"], "score", "R2"),
+        (["epoch  train_loss  val_acc", "0  2.3  0.4"], "score", "val_acc"),
     ],
 )
 def test_the_metric_of_unseen_data_is_guessed_from_what_is_printed(lines, option, name):
-    guess = functools.reduce(lambda guess, line: better_guess(line, guess), lines, None)
-    assert (guess.option, guess.name) == (option, name)
-    assert better_guess("epoch 3 of 10 took 2.5 s", None) is None
+    reader = MetricReader(Metric())
+    reader.read("epoch 3 of 10 took 2.5 s")
+    assert reader.guess is None
+    for line in lines:
+        reader.read(line)
+    assert (reader.guess.option, reader.guess.name) == (option, name)
 
 
 @pytest.mark.parametrize(
