@@ -178,7 +178,10 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "history compact": (Sample("own.h5 --drop-images --out small.h5", leaves=("small.h5",)),),
     "history upgrade": (Sample("own.h5"),),
     "history remove": (Sample("own.h5 photos5 --yes"), Sample("own.h5 photos4 --yes")),
-    "serve": (Sample("--new-token ann --token-file tokens", leaves=("tokens",)),),
+    "serve": (
+        Sample("--new-token ann --token-file tokens", leaves=("tokens",)),
+        Sample("--list-tokens --token-file tokens", "ann"),
+    ),
 }
 """A sample of every command, in an order in which each finds what it needs."""
 

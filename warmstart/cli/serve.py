@@ -28,7 +28,12 @@ def serve(
         ),
     ] = None,
     scope: Annotated[
-        str, typer.Option("--scope", rich_help_panel="Tokens", help="With --new-token: read, run or admin.")
+        str,
+        typer.Option(
+            "--scope",
+            rich_help_panel="Tokens",
+            help="With --new-token: read, run or admin, or for the studies of a project alone, as vision=run,audio=read.",
+        ),
     ] = "run",
     revoke_token: Annotated[
         str | None,
@@ -39,6 +44,15 @@ def serve(
             help="Take a token out of --token-file, and end.",
         ),
     ] = None,
+    list_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--list-tokens",
+            rich_help_panel="Tokens",
+            help="List the names and scopes of --token-file, and end.",
+            show_default=False,
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check-config", help="Check that all of it can be used, and end.", show_default=False)
     ] = False,
@@ -48,17 +62,27 @@ def serve(
     system.check_process_trees()
     require_extra("serve", "`warmstart serve`")
     if new_token is not None:
-        secret = _new_token(new_token, scope, _token_file(options, "new_token"))
+        from warmstart.service.auth import add_token
+
+        secret = add_token(_token_file(options, "new_token"), new_token, scope)
         if shell.format == "table":
             write(secret)
         else:
             shell.result({"schema_version": 1, "name": new_token, "scope": scope, "token": secret}, [{"token": secret}])
         return
-    if revoke_token is not None:
-        from warmstart.service.auth import remove_token
+    if revoke_token is not None or list_tokens:
+        from warmstart.service.auth import read_tokens, remove_token
 
+    if revoke_token is not None:
         remove_token(_token_file(options, "revoke_token"), revoke_token)
         shell.note(f"{revoke_token} may no longer; a server that runs knows it with the next request.")
+        return
+    if list_tokens:
+        rows = [
+            {"name": token.name, "scope": token.scope_text}
+            for token in read_tokens(_token_file(options, "list_tokens"))
+        ]
+        shell.result({"schema_version": 1, "tokens": rows}, rows)
         return
     from warmstart.service.settings import ServiceSettings
 
@@ -89,14 +113,3 @@ def _token_file(options: ServiceOptions, param: str) -> Path:
         msg = "needs `token_file`, which keeps the digests."
         raise UsageError(msg, param=param)
     return options.token_file
-
-
-def _new_token(name: str, scope: str, token_file: Path) -> str:
-    """Add a token to the token file and return its secret; raises `UsageError` for another scope."""
-    from warmstart.service.auth import SCOPES, add_token
-
-    valid_scope = next((candidate for candidate in SCOPES if candidate == scope), None)
-    if valid_scope is None:
-        msg = f"expected one of {', '.join(SCOPES)}, got {scope!r}. Leave it out for run."
-        raise UsageError(msg, param="scope")
-    return add_token(token_file, name, valid_scope)

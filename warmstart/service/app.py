@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 from warmstart.service import (
@@ -18,12 +19,14 @@ from warmstart.service import (
     suggestions,
     uploads,
 )
+from warmstart.service.auth import TokenFile
 from warmstart.service.bodies import ProblemBody
 from warmstart.service.core import Service
 from warmstart.service.guard import Guard
 from warmstart.service.problems import install_problems
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
+from warmstart.service.webhook import Webhook
 
 ABOUT = """Suggestions for hyperparameter search from a dataset's descriptor, and studies for workers anywhere.
 
@@ -37,14 +40,21 @@ def create_app(settings: ServiceSettings) -> Guard:
     Raises:
         DataError: an invalid token file.
     """
-    service = Service(settings, StudyBook(settings.storage))
+    tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+    service = Service(settings, StudyBook(settings.storage), tokens)
+    if settings.webhook is not None:
+        service.webhook = Webhook(settings.webhook, service.read_study, service.studies.store)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         # Built now, as building it on first use is not thread-safe.
         app.openapi()
+        if service.webhook is not None:
+            service.webhook.start()
         yield
         service.is_stopping = True
+        if service.webhook is not None:
+            await to_thread.run_sync(service.webhook.close)
         service.studies.close()
 
     api = FastAPI(

@@ -20,21 +20,41 @@ from warmstart.suggestions.embedded_history import file_state
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """Scopes, each with those before it: read answers; run studies and record runs; metrics and everything else."""
+PROJECT_END = ":"
+"""What ends the project in a study's name; a study without it is in none."""
 HEAD = "# warmstart tokens: NAME SCOPE sha256:DIGEST\n"
-_LINE = re.compile(r"(?P<name>[\w.@-]{1,64})\s+(?P<scope>read|run|admin)\s+sha256:(?P<digest>[0-9a-f]{64})")
+_LINE = re.compile(r"(?P<name>[\w.@-]{1,64})\s+(?P<scope>\S+)\s+sha256:(?P<digest>[0-9a-f]{64})")
+_IN_PROJECT = re.compile(r"(?P<project>[\w.-]{1,64})=(?P<scope>read|run|admin)")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: name, scope and digest of the secret."""
+    """A token: name, scope and digest of the secret.
+
+    Attributes:
+        name: of whom it is for.
+        scope: on the whole server, or outside of studies, if it is for projects.
+        digest: SHA-256 of the secret.
+        projects: scopes by project; empty for a token of all studies.
+    """
 
     name: str
     scope: Scope
     digest: str
+    projects: tuple[tuple[str, Scope], ...] = ()
 
-    def allows(self, needed: Scope) -> bool:
-        """Tell whether the token's scope includes another scope."""
-        return SCOPES.index(self.scope) >= SCOPES.index(needed)
+    def allows(self, needed: Scope, study: str | None = None) -> bool:
+        """Tell whether the token's scope includes another scope, for a study by its name, or for all else."""
+        scope: Scope | None = self.scope
+        if self.projects and study is not None:
+            project, end, _ = study.partition(PROJECT_END)
+            scope = dict(self.projects).get(project) if end else None
+        return scope is not None and SCOPES.index(scope) >= SCOPES.index(needed)
+
+    @property
+    def scope_text(self) -> str:
+        """Return the scope as the token file has it."""
+        return ",".join(f"{project}={scope}" for project, scope in self.projects) or self.scope
 
 
 LOOPBACK_TOKEN = Token("loopback", "admin", "")
@@ -73,6 +93,13 @@ class TokenFile:
                 match = token
         return match
 
+    def has(self, token: Token) -> bool:
+        """Tell whether a token is in the file, with the same scope; False for a file that became invalid."""
+        with contextlib.suppress(DataError):
+            self._refresh()
+            return token in self._tokens
+        return False
+
     def _refresh(self) -> None:
         state = file_state(self.path)
         if state != self._state:
@@ -100,22 +127,36 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
-        if match is None or match["name"] in tokens:
-            got = "another text" if match is None else f"the name {match['name']!r} again"
+        token = None if match is None else _token(match["name"], match["scope"], match["digest"])
+        if token is None or token.name in tokens:
+            got = "another text" if token is None else f"the name {token.name!r} again"
             msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {in_shell(path)}` writes such lines."
             raise DataError(msg)
-        scope: Scope = match["scope"]  # type: ignore[assignment]  # the pattern has the three
-        tokens[match["name"]] = Token(match["name"], scope, match["digest"])
+        tokens[token.name] = token
     return tuple(tokens.values())
 
 
-def add_token(path: Path, name: str, scope: Scope) -> str:
+def _token(name: str, scope_text: str, digest: str) -> Token | None:
+    """Make a token from a scope, or from PROJECT=SCOPE, several with commas; None for another text."""
+    if scope_text in SCOPES:
+        return Token(name, scope_text, digest)
+    parts = [_IN_PROJECT.fullmatch(part) for part in scope_text.split(",")]
+    projects: dict[str, Scope] = {part["project"]: part["scope"] for part in parts if part is not None}  # type: ignore[misc]  # the pattern has the three
+    return Token(name, "read", digest, tuple(projects.items())) if len(projects) == len(parts) else None
+
+
+def add_token(path: Path, name: str, scope: str) -> str:
     """Create a token and append its digest to a file, which is created if needed; a link stays a link.
+
+    Args:
+        path: of the file.
+        name: of whom the token is for.
+        scope: one of `SCOPES`, or PROJECT=SCOPE, several with commas.
 
     Returns: the secret, which is not stored.
 
     Raises:
-        UsageError: an invalid name, or one that the file has already.
+        UsageError: an invalid name or scope, or a name that the file has already.
         MissingPathError: no folder for the file.
         DataError: a file that is no token file.
         StorageError: a file or a folder that cannot be written.
@@ -125,6 +166,9 @@ def add_token(path: Path, name: str, scope: Scope) -> str:
         raise UsageError(msg, param="new_token")
     secret = secrets.token_urlsafe(32)
     digest = sha256(secret.encode()).hexdigest()
+    if _token(name, scope, digest) is None:
+        msg = f"expected one of {', '.join(SCOPES)}, or PROJECT=SCOPE, each project once, got {scope!r}. Leave it out for run."
+        raise UsageError(msg, param="scope")
     with _locked(path) as real:
         tokens = read_tokens(real) if real.exists() else ()
         if any(token.name == name for token in tokens):

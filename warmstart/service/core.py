@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
@@ -16,7 +16,7 @@ from warmstart.default_workload import is_history_named, is_model_named, shipped
 from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
-from warmstart.service.auth import Scope, Token
+from warmstart.service.auth import Scope, Token, TokenFile
 from warmstart.service.followed import Followed
 from warmstart.service.importance import ModelCache
 from warmstart.service.pictures import PictureCache
@@ -24,6 +24,7 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook, no_study
 from warmstart.service.study_reader import StudyReader
+from warmstart.service.webhook import Webhook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
@@ -95,6 +96,8 @@ class Service:
     Attributes:
         settings: of the server.
         studies: in its storage.
+        tokens: of the clients; None on loopback without a file.
+        webhook: that ended studies are told to; None without one.
         metrics: of its requests.
         is_stopping: whether the server shuts down.
         n_streams: number of open event streams.
@@ -113,6 +116,8 @@ class Service:
 
     settings: ServiceSettings
     studies: StudyBook
+    tokens: TokenFile | None = None
+    webhook: Webhook | None = None
     metrics: Metrics = field(default_factory=Metrics)
     is_stopping: bool = False
     n_streams: int = 0
@@ -242,25 +247,43 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def require_scope(scope: Scope) -> Callable[[Request], Token]:
-    """Return a dependency that checks the scope of a request's token and returns the token."""
+def require_scope(scope: Scope, action: str | None = None) -> Callable[[Request], Token]:
+    """Return a dependency that checks the scope of a request's token and returns the token.
+
+    Args:
+        scope: that is needed.
+        action: of a write, for the audit line.
+    """
 
     def check(request: Request) -> Token:
         token: Token = request.state.token
-        if not token.allows(scope):
-            detail = f"expected a token of scope {scope}, got {token.name!r} of scope {token.scope}. Ask who runs the server."
-            raise ProblemError(403, "Not allowed", detail)
+        study = request.path_params.get("name") if "/studies/{name}" in request.scope["route"].path_format else None
+        if action is not None:
+            request.state.write = {"action": action} if study is None else {"action": action, "study": study}
+        check_scope(token, scope, study)
         return token
 
     return check
 
 
-def audit(request: Request, action: str, **details: object) -> None:
-    """Set the audit log line of a request, written if it succeeds, or if a late result was kept all the same."""
-    request.state.audit = {"action": action, **details}
+def check_scope(token: Token, scope: Scope, study: str | None) -> None:
+    """Check the scope of a token for a study, or for all else; raises `ProblemError` 403."""
+    if not token.allows(scope, study):
+        at = "" if study is None else f" for {study[:80]!r}"
+        detail = f"expected a token of scope {scope}{at}, got {token.name!r} of scope {token.scope_text}. Ask who runs the server."
+        raise ProblemError(403, "Not allowed", detail)
+
+
+def audit(request: Request, **details: object) -> None:
+    """Ask for the audit line of a write, for when it succeeds, or when a late result was kept all the same."""
+    request.state.audit = {**request.state.write, **details}
+
+
+def writes(action: str, scope: Scope = "run") -> Any:
+    """Return the dependency of a route that writes: the token, of a scope; the audit line names the action."""
+    return Depends(require_scope(scope, action))
 
 
 Shared = Annotated[Service, Depends(service_of)]
 Reader = Annotated[Token, Depends(require_scope("read"))]
-Runner = Annotated[Token, Depends(require_scope("run"))]
 Admin = Annotated[Token, Depends(require_scope("admin"))]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from warmstart.service.auth import Token
 from warmstart.service.bodies import StrictRoute, problems
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.followed import LOOK_S, Followed
@@ -29,25 +30,25 @@ MOST_STREAMS = 100
         },
     },
 )
-async def get_events(name: StudyName, service: Shared, _: Reader) -> StreamingResponse:
+async def get_events(name: StudyName, service: Shared, token: Reader) -> StreamingResponse:
     """Stream the trials of a study: all of them first, then every change."""
     if service.n_streams >= MOST_STREAMS:
         detail = f"expected at most {MOST_STREAMS} followers, got one more. Ask for the trials instead."
         raise ProblemError(503, "Too many followers", detail, headers={"retry-after": "10"})
     followed = service.followed.get(name) or Followed()
     await followed.look(service.studies, name)
-    return StreamingResponse(_events(service, name, followed), media_type="text/event-stream")
+    return StreamingResponse(_events(service, name, followed, token), media_type="text/event-stream")
 
 
-async def _events(service: Service, name: str, followed: Followed) -> AsyncIterator[str]:
-    """Yield the changed records of trials, until the server stops or the client disconnects."""
+async def _events(service: Service, name: str, followed: Followed, token: Token) -> AsyncIterator[str]:
+    """Yield the changed records of trials, until the server stops, the token is revoked or the client disconnects."""
     service.n_streams += 1
     followed.n_followers += 1
     service.followed[name] = followed
     try:
         seen, quiet = 0, 0.0
         yield "retry: 2000\n\n"
-        while not service.is_stopping:
+        while not service.is_stopping and (service.tokens is None or service.tokens.has(token)):
             change = followed.change
             for text in followed.since(seen):
                 quiet = 0.0

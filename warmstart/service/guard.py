@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warmstart.history_store.errors import DataError
-from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, TokenFile, bearer, cookie, cookie_name
+from warmstart.service.audit import CONFLICT, REFUSED, AuditLog, outcome
+from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, bearer, cookie, cookie_name
 from warmstart.service.core import Service
 from warmstart.service.frame import sign_in_page
 from warmstart.service.logs import FIELDS
@@ -44,13 +45,12 @@ class Guard:
     Attributes:
         app: the wrapped application.
         service: state of the server.
-        tokens: of the clients; None on loopback without a file.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         settings = service.settings
         self.app, self.service, self._settings = app, service, settings
-        self.tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+        self._audit_log = AuditLog(settings.audit_log)
         self._rate = None if settings.rate is None else RateLimit(settings.rate)
         names = (*LOOPBACK_NAMES, settings.host) if settings.is_loopback else ()
         self._hosts = frozenset(name.lower() for name in (*names, *settings.allowed_hosts))
@@ -81,6 +81,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                # Before the answer, so that a kill leaves no acknowledged write without its line.
+                self._audit(scope, path, status)
                 message["headers"] = [*message.get("headers", ()), *self._headers(path, message, request_id)]
             await send(message)
 
@@ -146,11 +148,11 @@ class Guard:
             raise ProblemError(403, "Unknown host", detail)
 
     def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
-        if self.tokens is None or not path.startswith(TOKEN_PATHS):
+        if self.service.tokens is None or not path.startswith(TOKEN_PATHS):
             return LOOPBACK_TOKEN
         secret = bearer(headers) or cookie(headers, cookie_name(self._settings.port))
         try:
-            token = None if secret is None else self.tokens.find(secret)
+            token = None if secret is None else self.service.tokens.find(secret)
         except DataError as error:
             _log.exception("token file")
             detail = "expected a token file that can be read, got another. The server's log says more."
@@ -230,26 +232,36 @@ class Guard:
         return [(name.encode(), value.encode()) for name, value in headers.items() if name.encode() not in present]
 
     def _log_request(self, scope: Scope, path: str, status: int, seconds: float) -> None:
-        """Count and log a request, with an audit line for a change."""
+        """Count and log a request."""
         route = getattr(scope.get("route"), "path_format", None)
         route = "other" if route is None else "/v1" + route.removeprefix("/v1")
-        method, token = scope["method"], scope["state"]["token"]
+        method = scope["method"]
         self.service.metrics.count(
             method if method in (*WRITES, "GET", "HEAD", "OPTIONS") else "OTHER", route, status, seconds
         )
-        fields = {
-            "request_id": scope["state"]["request_id"],
-            "method": method,
-            "path": path[:200],
-            "status": status,
-            "ms": round(1000 * seconds, 1),
-            "who": token.name,
-            "from": (scope.get("client") or ("",))[0],
-        }
-        audit: Mapping[str, Any] | None = scope["state"].get("audit")
+        fields = {**_about(scope, path, status), "ms": round(1000 * seconds, 1)}
         _log.info("request", extra={FIELDS: fields})
-        if audit is not None and (status < 400 or status == 409):
-            _log.info("audit", extra={FIELDS: {**fields, **audit}})
+
+    def _audit(self, scope: Scope, path: str, status: int) -> None:
+        """Write the audit line of a write that is done, or refused for lack of rights."""
+        state = scope["state"]
+        line: Mapping[str, Any] | None = state.get("audit") if status < 400 or status == CONFLICT else None
+        if status in REFUSED and scope["method"] in WRITES:
+            line = state.get("write", {})
+        if line is not None:
+            self._audit_log.write({**_about(scope, path, status), "outcome": outcome(status), **line})
+
+
+def _about(scope: Scope, path: str, status: int) -> dict[str, Any]:
+    """Return what the log tells of a request."""
+    return {
+        "request_id": scope["state"]["request_id"],
+        "method": scope["method"],
+        "path": path[:200],
+        "status": status,
+        "who": scope["state"]["token"].name,
+        "from": (scope.get("client") or ("",))[0],
+    }
 
 
 def _as_get(scope: Scope, send: Send) -> tuple[Scope, Send]:

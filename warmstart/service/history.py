@@ -21,7 +21,7 @@ from warmstart.history_store.space import space_names, with_logarithms
 from warmstart.locations import history_path, is_shipped, stored_hash
 from warmstart.service.auth import Token
 from warmstart.service.bodies import KEY, Body, Name, StrictRoute, plain_key, problems
-from warmstart.service.core import Reader, Runner, Service, Shared, audit
+from warmstart.service.core import Reader, Service, Shared, audit, writes
 from warmstart.service.descriptors import EXAMPLE, read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, check_match
 from warmstart.service.pages import Cursor, Limit, page_of
@@ -169,7 +169,12 @@ def get_dataset(
     },
 )
 def post_run(
-    body: RunBody, request: Request, response: Response, service: Shared, token: Runner, key: Key = None
+    body: RunBody,
+    request: Request,
+    response: Response,
+    service: Shared,
+    token: Annotated[Token, writes("history.record")],
+    key: Key = None,
 ) -> RunRecord:
     """Record one run, on the disk before the response. The same key again adds nothing."""
     path = history_path(service.settings.history)
@@ -196,7 +201,7 @@ def post_run(
     if is_replay:
         response.status_code = 200
     else:
-        audit(request, "history.record", dataset=run.dataset)
+        audit(request, dataset=run.dataset)
     return RunRecord(dataset=run.dataset, n_evaluations=count, replayed=is_replay)
 
 

@@ -32,6 +32,10 @@ class ServiceOptions:
     token_file: Path | None = option(
         None, "Who may: lines of names, scopes and digests of tokens.", type=Path, is_main=True
     )
+    audit_log: Path | None = option(None, "A line for each write, also refused ones: a file to append to.", type=Path)
+    webhook: str | None = option(
+        None, "Where to POST a note when a study ends or fails; see docs/service.md.", metavar="URL"
+    )
     tls_cert: Path | None = option(None, "Certificate chain, PEM.", type=Path)
     tls_key: Path | None = option(None, "Its key, PEM.", type=Path)
     root_path: str = option("", "Prefix under which a proxy shows the server.", metavar="/PREFIX")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from warmstart.history_store.errors import DataError
+from warmstart.service.auth import Token
 from warmstart.service.bodies import Body, StrictRoute, problems
-from warmstart.service.core import Runner, Service, Shared, audit
+from warmstart.service.core import Service, Shared, audit, writes
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import PICTURES
 from warmstart.service.uploads import counted_upload
@@ -40,7 +41,7 @@ class PredictionRecord(Body):
 
 
 @router.post("/predictions", responses=problems(507), openapi_extra={"requestBody": {"required": True, "content": _BINARY}})  # fmt: skip
-async def predict(request: Request, service: Shared, _: Runner) -> PredictionRecord:
+async def predict(request: Request, service: Shared, _: Annotated[Token, writes("predictions")]) -> PredictionRecord:
     """Name the class of a picture: the bytes of its file.
 
     It is decoded in a process of its own, within limits of bytes, pixels, memory and time, and not kept. Needs
@@ -55,7 +56,7 @@ async def predict(request: Request, service: Shared, _: Runner) -> PredictionRec
     with counted_upload(service):
         content = await request.body()
         record = await run_in_threadpool(_answer, content, service)
-    audit(request, "predictions", bytes=len(content))
+    audit(request, bytes=len(content))
     return record
 
 

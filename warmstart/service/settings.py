@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.service.audit import check_audit_file
 from warmstart.service.options import ServiceOptions
+from warmstart.service.webhook import check_webhook
 from warmstart.training.workloads.classifier_file import read_header
 
 UPLOADS = {
@@ -44,7 +46,8 @@ class ServiceSettings(ServiceOptions):
         """Check the settings.
 
         Raises:
-            UsageError: an open address without tokens; half of a certificate; a number out of range.
+            UsageError: an open address without tokens; half of a certificate; a number out of range; an audit log that
+                cannot be written; a webhook that is no URL.
             MissingPathError: a token file, a certificate, a key or a classifier that is not there.
             ModelError: a file that is no classifier.
         """
@@ -63,6 +66,10 @@ class ServiceSettings(ServiceOptions):
             missing = "tls_key" if self.tls_key is None else "tls_cert"
             msg = "expected both a certificate and its key, got one of them. Give the other too."
             raise UsageError(msg, param=missing)
+        if self.webhook is not None:
+            check_webhook(self.webhook)
+        if self.audit_log is not None:
+            check_audit_file(self.audit_log)
         for name in ("token_file", "tls_cert", "tls_key"):
             path: Path | None = getattr(self, name)
             if path is not None and not path.is_file():

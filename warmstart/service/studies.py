@@ -4,7 +4,7 @@ import contextlib
 import math
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -15,7 +15,7 @@ from warmstart.history_store.errors import UsageError
 from warmstart.locations import history_path
 from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
-from warmstart.service.core import Admin, Reader, Runner, Service, Shared, audit
+from warmstart.service.core import Reader, Service, Shared, audit, check_scope, writes
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
 from warmstart.service.importance import ImportanceRecord, importance_record
@@ -74,12 +74,19 @@ _EXISTING_STUDY: dict[str, Any] = {"model": BegunStudy, "description": "It was b
     responses={**problems(404, 409, 507), 200: _EXISTING_STUDY, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
 async def post_study(
-    body: StudyRequest, request: Request, response: Response, service: Shared, token: Runner
+    body: StudyRequest,
+    request: Request,
+    response: Response,
+    service: Shared,
+    token: Annotated[Token, writes("studies.begin", "read")],
 ) -> dict[str, Any]:
     """Begin a study; the same request again returns it, a different one of that name is refused."""
+    request.state.write["study"] = body.name
+    for name in (body.name, *body.members):
+        check_scope(token, "run", name)
     is_new, record = await to_thread.run_sync(_begin_study, body, service, token, limiter=service.answers)
     if is_new:
-        audit(request, "studies.begin", study=body.name)
+        audit(request)
     else:
         response.status_code = 200
     response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
@@ -110,13 +117,15 @@ def _begin_study(body: StudyRequest, service: Service, token: Token) -> tuple[bo
 def get_studies(
     service: Shared,
     response: Response,
-    _: Reader,
+    token: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
 ) -> dict[str, Any]:
-    """List the studies in the order in which they were begun, with their numbers of trials."""
-    part, following = page_of(list_studies(service), limit, cursor)
+    """List the studies that the token may read in the order in which they were begun, with their numbers of trials."""
+    part, following = page_of(
+        [item for item in list_studies(service) if token.allows("read", item["name"])], limit, cursor
+    )
     return with_etag({"items": part, "next": following}, response, none_match)
 
 
@@ -143,16 +152,24 @@ def _importance(name: str, service: Service) -> ImportanceRecord:
 
 
 @router.post("/studies/{name}/archive", status_code=204, responses=problems(404, 507))
-def archive_study(name: StudyName, body: ArchiveRequest, request: Request, service: Shared, _: Runner) -> None:
+def archive_study(
+    name: StudyName,
+    body: ArchiveRequest,
+    request: Request,
+    service: Shared,
+    _: Annotated[Token, writes("studies.archive")],
+) -> None:
     """Put a study out of sight on the page, or back; nothing else changes."""
-    audit(request, "studies.archive", study=name, archived=body.archived)
+    audit(request, archived=body.archived)
     service.studies.archive(name, archived=body.archived)
 
 
 @router.delete("/studies/{name}", status_code=204, responses=problems(404, 409, 507))
-def delete_study(name: StudyName, request: Request, service: Shared, _: Admin) -> None:
+def delete_study(
+    name: StudyName, request: Request, service: Shared, _: Annotated[Token, writes("studies.delete", "admin")]
+) -> None:
     """Delete a study with its trials; refused while one of them is under way."""
-    audit(request, "studies.delete", study=name)
+    audit(request)
     service.studies.delete(name)
     service.models.forget(name)
 
@@ -194,7 +211,12 @@ def get_trial(
 
 @router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
 async def ask(
-    name: StudyName, body: AskRequest, request: Request, service: Shared, token: Runner, key: AskKey = None
+    name: StudyName,
+    body: AskRequest,
+    request: Request,
+    service: Shared,
+    token: Annotated[Token, writes("trials.ask")],
+    key: AskKey = None,
 ) -> Offered:
     """Ask for trials: first those that lost their worker, once, then new ones. The same key again gets the same."""
     offered = await to_thread.run_sync(
@@ -206,7 +228,7 @@ async def ask(
         limiter=service.asks,
     )
     if offered.trials:
-        audit(request, "trials.ask", study=name, client=body.client, trials=[trial.number for trial in offered.trials])
+        audit(request, client=body.client, trials=[trial.number for trial in offered.trials])
     return offered
 
 
@@ -217,6 +239,8 @@ def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Of
     for i in range(body.count):
         with service.studies.group(name) as group:
             leased = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
+        if leased is None and service.webhook is not None:
+            service.webhook.notify(member.queue.study.study_name for member in group.members)
         if leased is None or leased == "wait":
             return Offered(state="offered" if offered else "done" if leased is None else "wait", trials=offered)
         offered.append(_offered_trial(*leased))
@@ -225,7 +249,12 @@ def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Of
 
 @router.post("/studies/{name}/trials/{number}:report", responses=problems(404, 409, 507))
 def report(
-    name: StudyName, number: Number_, body: ReportRequest, request: Request, service: Shared, token: Runner
+    name: StudyName,
+    number: Number_,
+    body: ReportRequest,
+    request: Request,
+    service: Shared,
+    token: Annotated[Token, writes("trials.report")],
 ) -> Reported:
     """Report the error so far; renews the lease and returns whether to stop."""
     with _trials_of(service, name, number, body.client, token) as trials:
@@ -234,12 +263,18 @@ def report(
             raise _no_result()
         stop, lease = trials.report(number, body.client, body.step, error, lease_s=body.lease_s)
         heading = trials.heading(number)
-    audit(request, "trials.report", study=name, client=body.client, trial=number)
+    audit(request, client=body.client, trial=number)
     return Reported(stop=stop, lease_until=lease.until, expected_error=None if heading is None else heading.to_dict())
 
 
 @router.post("/studies/{name}/trials/{number}:heartbeat", responses=problems(404, 409, 507))
-def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service: Shared, token: Runner) -> Renewed:
+def heartbeat(
+    name: StudyName,
+    number: Number_,
+    body: HeartbeatRequest,
+    service: Shared,
+    token: Annotated[Token, writes("trials.heartbeat")],
+) -> Renewed:
     """Renew the lease of a trial."""
     with _trials_of(service, name, number, body.client, token) as trials:
         lease = trials.renew(number, body.client, lease_s=body.lease_s)
@@ -252,10 +287,15 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
     responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
 )
 def release(
-    name: StudyName, number: Number_, body: ReleaseRequest, request: Request, service: Shared, token: Runner
+    name: StudyName,
+    number: Number_,
+    body: ReleaseRequest,
+    request: Request,
+    service: Shared,
+    token: Annotated[Token, writes("trials.release")],
 ) -> dict[str, Any]:
     """Release a trial without a result: the next request gets it at once, and this offer does not count."""
-    audit(request, "trials.release", study=name, client=body.client, trial=number)
+    audit(request, client=body.client, trial=number)
     with _trials_of(service, name, number, body.client, token) as trials:
         return trial_record(trials.release(number, body.client))
 
@@ -266,13 +306,18 @@ def release(
     responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
 )
 def tell(
-    name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, token: Runner
+    name: StudyName,
+    number: Number_,
+    body: TellRequest,
+    request: Request,
+    service: Shared,
+    token: Annotated[Token, writes("trials.tell")],
 ) -> dict[str, Any]:
     """Record the result of a trial, stored before the response; the same result again changes nothing.
 
     After the end of the lease: 409, and the result is kept as an extra trial.
     """
-    audit(request, "trials.tell", study=name, client=body.client, trial=number)
+    audit(request, client=body.client, trial=number)
     with _trials_of(service, name, number, body.client, token) as trials:
         return trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
 
@@ -345,7 +390,7 @@ def _trials_of(service: Service, name: str, number: int, client: str, token: Tok
     """
     try:
         with service.studies.study(name) as trials:
-            if token.scope != "admin" and not trials.is_for(number, client, token.name):
+            if not token.allows("admin", name) and not trials.is_for(number, client, token.name):
                 detail = f"expected the token with which {client!r} asked for trial {number}, got {token.name!r}. Use that one, or one of scope admin."
                 raise ProblemError(403, "Another's trial", detail)
             yield trials

@@ -84,9 +84,9 @@ def _list(studies: Sequence[StudySummary], query: ListQuery, token: Token) -> st
         f'<input type="hidden" name="sort" value="{query.sort}"><button>Apply</button></form>'
     )
     link = "studies?" + urlencode({"q": query.text, "state": query.state, "sort": ""})
-    may = (token.allows("run"), token.allows("admin"))
-    heads = sort_heads(HEADS, query.sort, link) + ('<th scope="col"></th>' if may[0] else "")
-    rows = "".join(_row(study, *may) for study in chosen)
+    has_actions = any(token.allows("run", study.name) for study in studies)
+    heads = sort_heads(HEADS, query.sort, link) + ('<th scope="col"></th>' if has_actions else "")
+    rows = "".join(_row(study, token, has_actions=has_actions) for study in chosen)
     caption = f"{counted(len(chosen), 'study')} of {len(studies)}"
     table = (
         f'<table class="list"><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
@@ -95,7 +95,7 @@ def _list(studies: Sequence[StudySummary], query: ListQuery, token: Token) -> st
     return f'{form}<div class="scroll live" id="list">{table}{nothing}</div>'
 
 
-def _row(study: StudySummary, may_archive: bool, may_delete: bool) -> str:  # noqa: FBT001  two rights
+def _row(study: StudySummary, token: Token, *, has_actions: bool) -> str:
     name, address = in_markup(study.name), address_of(study.name)
     link = f'<a href="studies/{address}">{name}</a>'
     if address is None:
@@ -112,8 +112,12 @@ def _row(study: StudySummary, may_archive: bool, may_delete: bool) -> str:  # no
         f'<td class="number">{study.trials}</td><td class="number">{running}</td><td>{changed}</td>'
         f"<td>{in_markup(study.owner or '')}</td>"
     )
-    if may_archive:
-        cells += f'<td class="actions">{study_actions(study.name, study.trials, is_archived=study.is_archived, may_delete=may_delete)}</td>'
+    if has_actions:
+        buttons = ""
+        if token.allows("run", study.name):
+            may_delete = token.allows("admin", study.name)
+            buttons = study_actions(study.name, study.trials, is_archived=study.is_archived, may_delete=may_delete)
+        cells += f'<td class="actions">{buttons}</td>'
     return f"<tr>{cells}</tr>"
 
 

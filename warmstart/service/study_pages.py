@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from warmstart.history_store.errors import WarmstartError
 from warmstart.plots.study import MODELLED, PICTURES
-from warmstart.service.auth import LOOPBACK_TOKEN, bearer, cookie_name
+from warmstart.service.auth import LOOPBACK_TOKEN, Token, bearer, cookie_name
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.etags import NoneMatch, check_match
 from warmstart.service.frame import error_page
@@ -86,7 +86,7 @@ def get_list(
     none_match: NoneMatch = None,
 ) -> HTMLResponse:
     """Return the page of all studies."""
-    return _with_etag(list_page(_summaries(service), ListQuery(q, state, sort), token), none_match)
+    return _with_etag(list_page(_summaries(service, token), ListQuery(q, state, sort), token), none_match)
 
 
 @router.get("/studies/{name}")
@@ -143,11 +143,11 @@ def _picture(name: str, picture: str, service: Service) -> tuple[bytes, str]:
     return svg, state_tag(record)
 
 
-def _summaries(service: Service) -> list[StudySummary]:
+def _summaries(service: Service, token: Token) -> list[StudySummary]:
     if service.studies.is_empty:
         return []
     with service.studies.store() as store:
-        return study_summaries(store)
+        return [study for study in study_summaries(store) if token.allows("read", study.name)]
 
 
 def _with_etag(html: str, none_match: str | None) -> HTMLResponse:

@@ -42,8 +42,10 @@ def study_page(record: StudyRecord, query: TrialQuery, token: Token, server: str
     chip = ' <span class="chip">archived</span>' if record.is_archived else ""
     n_trials = len(record.trials) + record.running + record.interrupted
     actions = ""
-    if token.allows("run"):
-        buttons = study_actions(record.name, n_trials, is_archived=record.is_archived, may_delete=token.allows("admin"))
+    if token.allows("run", record.name):
+        buttons = study_actions(
+            record.name, n_trials, is_archived=record.is_archived, may_delete=token.allows("admin", record.name)
+        )
         actions = f'<p class="actions">{buttons}</p>'
     body = (
         f'<p class="crumbs"><a href="../studies">Studies</a> /</p><div class="live" id="head"><h1{size}>{in_markup(record.name)}{chip}</h1>'

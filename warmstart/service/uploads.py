@@ -18,8 +18,9 @@ from starlette.requests import ClientDisconnect
 from warmstart.default_workload import workload_of_extractor
 from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.locations import history_path, usual_model
+from warmstart.service.auth import Token
 from warmstart.service.bodies import StrictRoute, problems
-from warmstart.service.core import MOST_WAITING_UPLOADS, Runner, Service, Shared, audit
+from warmstart.service.core import MOST_WAITING_UPLOADS, Service, Shared, audit, writes
 from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import UPLOADS
@@ -38,7 +39,9 @@ _BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary
     responses=problems(507),
     openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
 )
-async def upload(request: Request, service: Shared, _: Runner, extractor: Extractor = None) -> DescriptorRecord:
+async def upload(
+    request: Request, service: Shared, _: Annotated[Token, writes("descriptors.upload")], extractor: Extractor = None
+) -> DescriptorRecord:
     """Compute the descriptor of an uploaded dataset: a ZIP or TAR of CLASS/PICTURE, or an NPZ of images and labels.
 
     It is unpacked and decoded in a process of its own, within limits of bytes, pictures, pixels and time, and then gone.
@@ -55,7 +58,7 @@ async def upload(request: Request, service: Shared, _: Runner, extractor: Extrac
             async for part in request.stream():
                 await run_in_threadpool(opened.write, part)
         record = await to_thread.run_sync(_describe, file, kind, service, extractor, limiter=service.uploads)
-    audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
+    audit(request, bytes=int(request.headers.get("content-length", 0)))
     body = DescriptorBody.model_validate(record["descriptor"])
     return DescriptorRecord(id=service.add_descriptor(body.read()), descriptor=body, notes=record["notes"])
 
