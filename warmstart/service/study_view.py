@@ -187,7 +187,7 @@ def _origin(record: StudyRecord, server: str) -> str:
         "Made by": None if plan is not None else "another program that uses Optuna",
     }
     lines = "".join(f"<dt>{in_markup(name)}</dt><dd>{in_markup(value)}</dd>" for name, value in facts.items() if value)
-    command = command_to_go_on(record, ["--server", server])
+    command = command_to_go_on(record, server)
     if command is not None:
         space = f"{address_of(record.name)}/{SPACE_FILE}"
         file = "" if SPACE_FILE not in command else f', with <a href="{space}" download>{SPACE_FILE}</a>'

@@ -34,12 +34,12 @@ def command_of_trial(record: StudyRecord, trial: Trial) -> str | None:
     return shlex.join(fill_placeholders(words, values, list(trial.config)))
 
 
-def command_to_go_on(record: StudyRecord, location: list[str]) -> str | None:
+def command_to_go_on(record: StudyRecord, server: str) -> str | None:
     """Return the command line that goes on with a study; None where no command line began it.
 
     Args:
         record: the study.
-        location: options that name its storage or its server.
+        server: address of the one that has it.
     """
     plan = record.plan
     if plan is None or plan.members or plan.initial:
@@ -54,7 +54,7 @@ def command_to_go_on(record: StudyRecord, location: list[str]) -> str | None:
         words += ["--workload", plan.workload]
     else:
         return None
-    return shlex.join([*words, *_metric(plan), *_options(plan), "--study", record.name, *location])
+    return shlex.join([*words, *_metric(plan), *_options(plan), "--study", record.name, "--server", server])
 
 
 def _metric(plan: StudySpec) -> Iterator[str]:
