@@ -62,6 +62,7 @@ def test_lines_of_workers_do_not_mix(tmp_path):
 
 
 def test_a_trial_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.delenv("WARMSTART_DIR", raising=False)  # of a trial in a thread, elsewhere
     (script,) = re.findall(r"```python\n# resumable\.py\n(.*?)```", PAGE, re.DOTALL)
     (arguments,) = re.findall(r'"python resumable\.py (.*?)"', PAGE)
     monkeypatch.chdir(tmp_path)
