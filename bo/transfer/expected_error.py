@@ -2,10 +2,10 @@
 
 It averages two ridge regressions on features of datasets, one on all, one on a few. Their penalties and residuals come
 from leaving each group of datasets out. The regressions predict square roots of errors, for which 2 % and 40 % vary on
-similar scales. An unknown feature (NaN) counts as the mean. An interval is the prediction plus quantiles of the residuals, so it holds for any shape. Small datasets
-are harder to predict: with known sizes, residuals of datasets of similar size count more. With fewer validation images
-than in the history, the interval grows by their sampling variance. Evaluations update the other predictions through the
-covariance of residuals.
+similar scales. An unknown feature (NaN) counts as the mean. An interval is the prediction plus quantiles of the
+residuals, so it holds for any shape. Small datasets are harder to predict: with known sizes, residuals of datasets of
+similar size count more. With fewer validation images than in the history, the interval grows by their sampling
+variance. Evaluations update the other predictions through the covariance of residuals.
 """
 
 from collections.abc import Mapping, Sequence

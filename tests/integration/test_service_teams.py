@@ -205,11 +205,15 @@ def test_a_token_for_projects_reaches_no_other_study(tmp_path):
         assert status("POST", "/v1/studies", ann, {**SQUARES, "name": "vision:b"}) == 201
         for name in ("audio:b", "c", ":c"):
             assert status("POST", "/v1/studies", ann, {**SQUARES, "name": name}) == 403
-        together = {**SQUARES, "name": "vision:c", "surrogate": "mt-gp", "members": ["vision:c", "plain"]}
+        together = {**SQUARES, "name": "vision:c", "members": ["vision:c", "plain"]}
         assert status("POST", "/v1/studies", ann, together) == 403
+        for name in ("vision:d", "other"):
+            body = {**together, "name": name, "members": ["vision:d", "other"]}
+            assert status("POST", "/v1/studies", boss, body) == 201
+        assert status("POST", "/v1/studies/vision:d/trials:ask", ann, {"client": "w"}) == 403  # may be one of the other
         headers = {"authorization": f"Bearer {ann}"}
         names = [item["name"] for item in client.get("/v1/studies", headers=headers).json()["items"]]
-        assert names == ["vision:a", "audio:a", "vision:b"]
+        assert names == ["vision:a", "audio:a", "vision:b", "vision:d"]
         page = client.get("/studies", headers=headers).text
         assert ("vision:a" in page, "visions:a" in page, "plain" in page) == (True, False, False)
         # Every route of a study, those of pages too, is closed for other projects.

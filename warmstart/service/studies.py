@@ -224,6 +224,7 @@ async def ask(
         name,
         body,
         service,
+        token,
         f"{token.name}{TOKEN_END}{plain_key(key) or uuid.uuid4().hex}",
         limiter=service.asks,
     )
@@ -232,12 +233,14 @@ async def ask(
     return offered
 
 
-def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Offered:
-    """Offer a client the number of trials that it asks for."""
+def _offer_trials(name: str, body: AskRequest, service: Service, token: Token, key: str) -> Offered:
+    """Offer a client the number of trials that it asks for, of all studies that are tuned together with one."""
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
     for i in range(body.count):
         with service.studies.group(name) as group:
+            for member in group.members:
+                check_scope(token, "run", member.queue.study.study_name)
             leased = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
         if leased is None and service.webhook is not None:
             service.webhook.notify(member.queue.study.study_name for member in group.members)
