@@ -1,6 +1,9 @@
 """Warm starts of objectives in the styles in which people write them, without a stated space."""
 
 import logging
+import socket
+import subprocess
+import sys
 import warnings
 
 import optuna
@@ -192,12 +195,40 @@ def test_warm_trials_of_several_objectives(sampler):
     assert "came" not in study.trials[0].user_attrs
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "journal"])
-def test_another_process_takes_the_waiting_trials_from_a_storage(kind, tmp_path):
+@pytest.fixture
+def grpc_storage(tmp_path):
+    """Serve a storage in SQLite by Optuna's proxy; give a function that connects to it."""
+    pytest.importorskip("grpc")
+    from optuna.storages import GrpcStorageProxy
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = (
+        "from optuna.storages import get_storage, run_grpc_proxy_server\n"
+        f"run_grpc_proxy_server(get_storage({f'sqlite:///{tmp_path}/runs.db'!r}), host='127.0.0.1', port={port})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", serve])
+
+    def opened():
+        storage = GrpcStorageProxy(host="127.0.0.1", port=port)
+        storage.wait_server_ready(timeout=120)
+        return storage
+
+    yield opened
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.filterwarnings("ignore:GrpcStorageProxy is experimental")
+@pytest.mark.parametrize("kind", ["sqlite", "journal", "grpc"])
+def test_another_process_takes_the_waiting_trials_from_a_storage(kind, tmp_path, request):
     from optuna.storages import JournalStorage, get_storage
     from optuna.storages.journal import JournalFileBackend
 
     def opened():
+        if kind == "grpc":
+            return request.getfixturevalue("grpc_storage")()
         if kind == "sqlite":
             return get_storage(f"sqlite:///{tmp_path / 'runs.db'}")
         return JournalStorage(JournalFileBackend(str(tmp_path / "runs.log")))
