@@ -4,6 +4,7 @@ Both follow [Kim2017warmstart]. Two datasets are alike when the same configurati
 1). A hyperparameter's centre of errors says towards which end of its range they gather (Eq. 3).
 """
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -40,6 +41,77 @@ def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
     return np.where(mask & np.isnan(table), 1.0, table)
 
 
+class ErrorDistances:
+    """Target distances of datasets, computed where they are asked for: `m` datasets have `m²` of them.
+
+    Args:
+        errors: `m x n` in [0, 1]; NaN = not run (see `fill_failed` for failures).
+        kind: of the distance, see `target_distance`.
+
+    Raises:
+        UsageError: when the kind is unknown or the table is not two-dimensional.
+        DataError: when there is no configuration.
+    """
+
+    def __init__(self, errors: ArrayLike, kind: TargetKind = "mean_l1") -> None:
+        if kind not in _KINDS:
+            msg = f"target_distance: expected kind {', '.join(_KINDS)}, got {kind!r}. Use 'mean_l1'."
+            raise UsageError(msg)
+        table = _error_table(errors, "target_distance")
+        if table.shape[1] == 0:
+            msg = "target_distance: expected at least one configuration, got none. Add evaluations to the history."
+            raise DataError(msg)
+        self.kind = kind
+        self.is_measured = ~np.isnan(table)
+        if kind in ("normalised", "sqrt_normalised"):
+            table = min_max_normalised(table)
+        elif kind == "rank":
+            table = unit_ranks(table)
+        self._values = np.where(self.is_measured, table, 0.0)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def n_configs(self) -> int:
+        """Return n."""
+        return int(self._values.shape[1])
+
+    def n_common(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Count the configurations that are measured on both of each two datasets: `len(a) x len(b)`."""
+        counts: NDArray[np.float32] = self.is_measured[a].astype(np.float32) @ self.is_measured[b].T.astype(np.float32)
+        return counts
+
+    def has_target(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which pairs have a distance: two datasets with at least n / 2 configurations in common."""
+        is_pair: NDArray[np.bool_] = (self.n_common(a, b) >= self.n_configs / 2) & (a[:, None] != b)
+        return is_pair
+
+    def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Compute the distances of rows `a` from rows `b`: `len(a) x len(b)`, NaN where too few are in common."""
+        both = self.is_measured[a][:, None] & self.is_measured[b]
+        sums = np.sum(np.abs(self._values[a][:, None] - self._values[b]) * both, axis=2)
+        shared = both.sum(axis=2)
+        distances: NDArray[np.float64] = np.where(shared < self.n_configs / 2, np.nan, sums / np.maximum(shared, 1))
+        distances[a[:, None] == b] = 0
+        if self.kind in ("l1", "sqrt_l1"):
+            distances *= self.n_configs
+        return np.sqrt(distances) if self.kind in ("sqrt_l1", "sqrt_normalised") else distances
+
+    def vectors(self) -> NDArray[np.float32]:
+        """Return `m x n` values whose Euclidean distances order neighbours much alike; the mean fills what is missing."""
+        n_measured = np.maximum(self.is_measured.sum(axis=0), 1)
+        filled: NDArray[np.float32] = np.where(self.is_measured, self._values, self._values.sum(axis=0) / n_measured)
+        return filled.astype(np.float32)
+
+    def digest(self) -> bytes:
+        """Return a digest of the kind and all values."""
+        digest = hashlib.sha256(self.kind.encode())
+        for part in (self.is_measured, self._values):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.digest()
+
+
 def target_distance(
     errors: ArrayLike, kind: TargetKind = "mean_l1", *, names: Sequence[str] | None = None, partial: bool = False
 ) -> NDArray[np.float64]:
@@ -66,39 +138,19 @@ def target_distance(
         UsageError: when the kind is unknown or the table is not two-dimensional.
         DataError: when there is no configuration, or a pair has fewer than n / 2 in common, unless `partial`.
     """
-    if kind not in _KINDS:
-        msg = f"target_distance: expected kind {', '.join(_KINDS)}, got {kind!r}. Use 'mean_l1'."
-        raise UsageError(msg)
-    table = _error_table(errors, "target_distance")
-    m, n = table.shape
-    if n == 0:
-        msg = "target_distance: expected at least one configuration, got none. Add evaluations to the history."
-        raise DataError(msg)
-    is_measured = ~np.isnan(table)
-    common = is_measured.astype(np.float64) @ is_measured.T.astype(np.float64)
-    few = np.argwhere(np.triu(common < n / 2, k=1))
+    target = ErrorDistances(errors, kind)
+    rows = np.arange(len(target))
+    common = target.n_common(rows, rows)
+    few = np.argwhere(np.triu(common < target.n_configs / 2, k=1))
     if len(few) and not partial:
         i, j = (int(row) for row in few[0])
         pair = f"{names[i]!r} and {names[j]!r}" if names is not None else f"dataset rows {i} and {j}"
         msg = (
-            f"target distance of {pair}: expected at least half of the {n} configurations measured on both, "
+            f"target distance of {pair}: expected at least half of the {target.n_configs} configurations measured on both, "
             f"got {int(common[i, j])}. Measure more of them, or leave a dataset out."
         )
         raise DataError(msg)
-    if kind in ("normalised", "sqrt_normalised"):
-        table = min_max_normalised(table)
-    elif kind == "rank":
-        table = unit_ranks(table)
-    filled = np.where(is_measured, table, 0.0)
-    distances = np.zeros((m, m))
-    for i in range(m):
-        both = is_measured[i] & is_measured[i + 1 :]
-        sums, shared = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1), common[i, i + 1 :]
-        distances[i, i + 1 :] = np.where(shared < n / 2, np.nan, sums / np.maximum(shared, 1))
-    distances += distances.T
-    if kind in ("l1", "sqrt_l1"):
-        distances *= n
-    return np.sqrt(distances) if kind in ("sqrt_l1", "sqrt_normalised") else distances
+    return np.concatenate([target.between(rows[i : i + 1], rows) for i in rows]) if len(rows) else np.zeros((0, 0))
 
 
 def min_max_normalised(errors: ArrayLike) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class DatasetIndex:
         if among is not None and FEW * len(among) <= len(self):
             near, distances = DatasetIndex(self.vectors[among]).nearest(vector, k)
             return among[near], distances
-        rows, distances = self._search(query, min(k, len(self) if among is None else len(among)), among)
+        rows, distances = self.search(query, min(k, len(self) if among is None else len(among)), among)
         return rows[0], distances[0]
 
     def nearest_of_another_group(self, rows: Rows, groups: Rows) -> Distances:
@@ -114,7 +114,7 @@ class DatasetIndex:
         result = np.full(len(rows), np.nan)
         if not len(rows):
             return result
-        near, distances = self._search(self.vectors[rows], min(SIBLINGS, len(self)), None)
+        near, distances = self.search(self.vectors[rows], min(SIBLINGS, len(self)))
         is_of_another = groups[near] != groups[rows][:, None]
         settled = is_of_another.any(axis=1)
         result[settled] = distances[settled, is_of_another[settled].argmax(axis=1)]
@@ -122,10 +122,10 @@ class DatasetIndex:
             among = np.flatnonzero(groups != group)
             unsettled = np.flatnonzero(~settled & (groups[rows] == group))
             if len(among):
-                result[unsettled] = self._search(self.vectors[rows[unsettled]], 1, among)[1][:, 0]
+                result[unsettled] = self.search(self.vectors[rows[unsettled]], 1, among)[1][:, 0]
         return result
 
-    def _search(self, queries: NDArray[np.float32], k: int, among: Rows | None) -> tuple[Rows, Distances]:
+    def search(self, queries: NDArray[np.float32], k: int, among: Rows | None = None) -> tuple[Rows, Distances]:
         """Return rows and distances of the k nearest of each of `n` queries, `n x k` each; there are k to be found."""
         parts = [self._block(queries[at : at + AT_ONCE], k, among) for at in range(0, len(queries), AT_ONCE)]
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([distances for _, distances in parts])

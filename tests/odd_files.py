@@ -388,6 +388,8 @@ def alter_folder(root: Path, rng: Random) -> None:
     elif how == 5:
         path.parent.joinpath(rng.choice(("x.csv", "x.json", "x.png", "metadata.csv", "labels.csv", "Thumbs.db", "x.tar", "x.zip", "x.parquet", "train", ".x"))).write_bytes(rng.choice(BYTES) * rng.randrange(3))  # fmt: skip
     elif how == 6:
-        (path.parent / "again").symlink_to(rng.choice((".", "..", str(root))))
+        again = path.parent / "again"
+        again.unlink(missing_ok=True)  # of an earlier call
+        again.symlink_to(rng.choice((".", "..", str(root))))
     else:
         path.write_bytes(path.read_bytes() * 2)

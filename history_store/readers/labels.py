@@ -82,10 +82,14 @@ def as_texts(values: NDArray[Any], location: str) -> NDArray[np.str_]:
     """Return an array as text; bytes that are no UTF-8 become escapes, so that names stay different.
 
     Raises:
-        LabelError: characters that Unicode does not have, as a damaged file has them, or halves of surrogate pairs.
+        LabelError: raw bytes; characters that Unicode does not have, as a damaged file has them, or halves of surrogate
+            pairs.
     """
     if values.dtype.kind == "S":
         return np.char.decode(values, "utf-8", "backslashreplace")
+    if values.dtype.kind == "V":
+        msg = f"{location}: expected text, got dtype {values.dtype}. Store it as strings."
+        raise LabelError(msg)
     texts = values.astype(str)
     codes = texts.ravel().view(np.uint32) if texts.dtype.itemsize else np.zeros(0, np.uint32)
     if np.any((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes < 0xE000))):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.error_tables import fill_failed, target_distance
+from warmstart.history_store.error_tables import ErrorDistances, fill_failed
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import finite
@@ -111,8 +111,8 @@ def _labelled_images(
     return data
 
 
-def _target(history: "History", names: Sequence[str], settings: SiameseSettings) -> NDArray[np.float64]:
-    """Compute the target distances of datasets by their common configurations; NaN for pairs that share too few.
+def _target(history: "History", names: Sequence[str], settings: SiameseSettings) -> ErrorDistances:
+    """Return the target distances of datasets by their common configurations; none for pairs that share too few.
 
     A configuration is common when at least half of the datasets have it.
     """
@@ -120,12 +120,12 @@ def _target(history: "History", names: Sequence[str], settings: SiameseSettings)
     rows = [row_of[name] for name in names]
     errors = fill_failed(history.errors, history.failed)[rows]
     common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
-    target = target_distance(common, settings.spec.target, partial=True)
-    # Below two, since the distance to itself is finite.
-    alone = np.flatnonzero(np.isfinite(target).sum(axis=1) < 2)
-    if len(alone):
-        msg = f"target distance of {names[alone[0]]!r}: expected at least half of the {common.shape[1]} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
-        raise DataError(msg)
+    target = ErrorDistances(common, settings.spec.target)
+    everyone = np.arange(len(names))
+    for row, name in enumerate(names):
+        if not target.has_target(everyone[row : row + 1], everyone).any():
+            msg = f"target distance of {name!r}: expected at least half of the {target.n_configs} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
+            raise DataError(msg)
     return target
 
 

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from warmstart.history_store.error_tables import ErrorDistances
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.metafeat.handcrafted import centre_and_scale
 from warmstart.metafeat.images import check_images
@@ -25,11 +26,15 @@ from warmstart.metafeat.index import distances_to
 from warmstart.metafeat.labels import check_labels, label_codes
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.siamese_network import SiameseNetwork
+from warmstart.metafeat.spec import EMBEDDING
 from warmstart.training.siamese.checkpoint import Checkpoint, Curves, Validation, load_checkpoint, save_checkpoint
 from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.pairs import GivenDistances, TrainingPairs
 from warmstart.training.siamese.settings import SiameseSettings, preset
 
 _VALIDATION_IMAGES = 200
+_VALIDATED = 500
+"""Held-out datasets, and others, that are compared."""
 STREAMS = {"step": 0, "validation": 1, "held_out": 2}
 
 
@@ -53,7 +58,7 @@ class TrainedSiamese:
 
 def train_siamese(
     data: Mapping[str, LabelledImages],
-    target: NDArray[np.float64],
+    target: ErrorDistances | NDArray[np.float64],
     *,
     settings: SiameseSettings | None = None,
     seed: int = 0,
@@ -68,7 +73,7 @@ def train_siamese(
 
     Args:
         data: `m` datasets by name.
-        target: `m x m` distances, aligned with `data`; NaN = unknown, no training pair.
+        target: distances, aligned with `data`: of errors, or `m x m` as given; NaN = unknown, no training pair.
         settings: None = preset `modern`.
         seed: of weights, pairs and draws; with the same thread count it determines the model bit for bit.
         held_out: names used for validation alone.
@@ -95,7 +100,7 @@ class SiameseRun:
     def __init__(
         self,
         data: Mapping[str, LabelledImages],
-        target: NDArray[np.float64],
+        target: ErrorDistances | NDArray[np.float64],
         settings: SiameseSettings,
         *,
         seed: int,
@@ -103,15 +108,13 @@ class SiameseRun:
         device: str,
     ) -> None:
         self.names, self.sets = list(data), list(data.values())
-        self.target = np.asarray(target, dtype=np.float64)
+        self.target = target if isinstance(target, ErrorDistances) else GivenDistances(target)
         self.settings, self.seed = settings, seed
         self._check(held_out)
         self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
         self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
-        has_target = np.isfinite(self.target) & ~np.eye(len(self.names), dtype=bool)
-        self.has_target = has_target[np.ix_(self.training, self.training)]
-        self.pair_ends = np.cumsum(self.has_target.sum(axis=1))
-        if not self.has_target.any():
+        self.pairs = TrainingPairs(self.target, self.training)
+        if not self.pairs.total:
             msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
             raise UsageError(msg)
         self.device = torch.device(device)
@@ -131,7 +134,7 @@ class SiameseRun:
     @property
     def identity(self) -> dict[str, Any]:
         """Return the settings and digests that a checkpoint must share with its run."""
-        digest = hashlib.sha256(self.target.tobytes())
+        digest = hashlib.sha256(self.target.digest())
         digest.update(json.dumps([self.names, self.held_out.tolist()]).encode())
         for entry in self.sets:
             digest.update(entry.digest)
@@ -172,7 +175,8 @@ class SiameseRun:
         if self.features is not None:
             features = self.features[networks, rng.integers(self.features.shape[1], size=len(networks))]
         points = self.embed_samples(samples, features)
-        targets = torch.tensor(self.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
+        apart = self.target.between(networks, networks)
+        targets = torch.tensor(apart[pairs[:, 0], pairs[:, 1]], dtype=torch.float32)
         loss = pair_loss(points, torch.from_numpy(pairs), targets, kind=self.settings.loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate_at(self.step)
@@ -195,19 +199,25 @@ class SiameseRun:
         codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
         return self.network.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
 
+    def embed(self, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Embed one sample of each of some datasets: points `m x 256`, zeros for the others."""
+        points = np.zeros((len(self.sets), EMBEDDING), np.float32)
+        with torch.inference_mode():
+            for row in rows.tolist():
+                sample = self.sets[row].sample(rng, _VALIDATION_IMAGES)
+                features = None if self.features is None else self.features[row, :1]
+                points[row] = self.embed_samples([sample], features)[0].cpu().numpy()
+        return points
+
     def validate(self) -> None:
         """Validate on the held-out datasets, and store the weights if they are the best so far."""
         if not len(self.held_out) or (self.curves.validations and self.curves.validations[-1].step == self.step):
             return
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
-        with torch.inference_mode():
-            points = [
-                self.embed_samples(
-                    [s.sample(rng, _VALIDATION_IMAGES)], None if self.features is None else self.features[i, :1]
-                )
-                for i, s in enumerate(self.sets)
-            ]
-        result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
+        queries, references = (_spread(rows) for rows in (self.held_out, self.training))
+        points = self.embed(np.union1d(queries, references), rng)
+        apart = self.target.between(queries, references)
+        result = compare(points[queries], points[references], apart, step=self.step)
         self.curves.validations.append(result)
         least = -np.inf if self.best is None else self.best[0]
         if self.settings.keep == "best" and result.spearman > least:  # False for NaN
@@ -249,27 +259,17 @@ class SiameseRun:
         """Draw the datasets of a step's networks, and its pairs as `P x 2` indices into them."""
         batch = self.settings.batch
         if self.settings.sampling == "pairs":
-            numbers = rng.integers(int(self.pair_ends[-1]), size=batch)
-            return self._pairs(numbers).ravel(), np.arange(2 * batch).reshape(batch, 2)
+            return self.pairs.draw(rng, batch).ravel(), np.arange(2 * batch).reshape(batch, 2)
         while True:
-            networks = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
-            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(networks, networks)]), k=1))
+            networks = self.pairs.datasets(rng, min(batch, len(self.training)))
+            pairs = np.argwhere(np.triu(self.target.has_target(networks, networks), k=1))
             if len(pairs):
                 return networks, pairs
 
-    def _pairs(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return training pairs with a target by their numbers, `P x 2` datasets; all are never listed."""
-        firsts = np.searchsorted(self.pair_ends, numbers, side="right")
-        pairs = np.empty((len(numbers), 2), np.int64)
-        for row, (first, number) in enumerate(zip(firsts.tolist(), numbers.tolist(), strict=True)):
-            partners = np.flatnonzero(self.has_target[first])
-            pairs[row] = first, partners[number - self.pair_ends[first] + len(partners)]
-        return self.training[pairs]
-
     def _check(self, held_out: Sequence[str]) -> None:
         m = len(self.names)
-        if self.target.shape != (m, m):
-            msg = f"siamese: expected a target matrix {m} x {m} for {m} datasets, got shape {self.target.shape}. Align it with the data."
+        if len(self.target) != m:
+            msg = f"siamese: expected target distances of {m} datasets, got those of {len(self.target)}. Align them with the data."
             raise UsageError(msg)
         unknown = sorted(set(held_out) - set(self.names))
         if unknown:
@@ -300,28 +300,21 @@ def pair_loss(points: Tensor, pairs: Tensor, targets: Tensor, *, kind: str) -> T
 
 
 def compare(
-    points: NDArray[np.float32],
-    target: NDArray[np.float64],
-    queries: NDArray[np.int64],
-    references: NDArray[np.int64],
-    *,
-    step: int = 0,
+    queries: NDArray[np.float32], references: NDArray[np.float32], targets: NDArray[np.float64], *, step: int = 0
 ) -> Validation:
     """Compare embedding distances of query datasets with target distances.
 
     Args:
-        points: `m x 256`.
-        target: `m x m`, NaN = unknown.
-        queries: rows of the held-out datasets.
-        references: rows of the other ends of the distances.
+        queries: `q x 256` points of held-out datasets.
+        references: `r x 256` points of the other ends of the distances.
+        targets: `q x r` target distances, NaN = unknown.
         step: of the result.
 
     Returns: mean squared residual and rank correlations; NaN with fewer than three known pairs.
     """
     from scipy.stats import spearmanr
 
-    distances = np.stack([distances_to(point, points[references]) for point in points[queries]])
-    targets = target[np.ix_(queries, references)]
+    distances = np.stack([distances_to(point, references) for point in queries])
     is_finite = np.isfinite(targets)
 
     def correlation(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -334,6 +327,12 @@ def compare(
     return Validation(
         step, loss, correlation(is_finite, distances, targets), float(np.mean(rows)) if rows else float("nan")
     )
+
+
+def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all rows, or as many as a validation has time for, spread over all."""
+    chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _VALIDATED)).astype(np.int64))
+    return rows[chosen]
 
 
 def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:

@@ -171,6 +171,7 @@ def test_npz_splits_share_classes_and_have_names(npz):
         ({"images": COLOUR, "labels": LABELS.astype(object)}, DataError, "set.npz:labels: .*got objects .dtype object., which are never unpickled"),
         ({"images": COLOUR.astype(object), "labels": LABELS}, DataError, "set.npz:images: .*got objects"),
         ({"images": COLOUR[:0], "labels": LABELS[:0]}, DataError, "set.npz:images: expected at least one picture, got shape 0 x 12 x 12 x 3"),
+        ({"images": COLOUR, "labels": LABELS, "class_names": np.zeros(3, "V4")}, LabelError, "set.npz:class_names: expected text, got dtype .V4"),
         ({"images": COLOUR.transpose(0, 3, 1, 2), "labels": LABELS}, DataError, "These are channels first"),
         ({"images": COLOUR.astype(np.int32), "labels": LABELS}, DataError, "got dtype int32"),
         (

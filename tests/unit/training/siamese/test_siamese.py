@@ -209,12 +209,15 @@ def test_loss_of_pairs_by_hand():
 def test_compare_by_hand():
     points = np.array([[0.0], [1.0], [3.0], [7.0], [2.0]], dtype=np.float32)
     target = np.abs(points - points.T).astype(np.float64)
-    perfect = compare(points, target, np.array([0, 3]), np.array([1, 2, 4]))
+    others = np.array([1, 2, 4])
+    perfect = compare(points[[0, 3]], points[others], target[np.ix_([0, 3], others)])
     assert (perfect.loss, perfect.spearman, perfect.per_query) == (0, pytest.approx(1), pytest.approx(1))
-    target[0, 1] = target[1, 0] = np.nan
-    assert compare(points, target, np.array([0]), np.array([1, 2])).loss == 0
-    assert np.isnan(compare(points, target, np.array([0]), np.array([1, 2])).spearman)
-    assert compare(points, -target, np.array([3]), np.array([0, 1, 2, 4])).per_query == pytest.approx(-1)
+    target[0, 1] = np.nan
+    few = compare(points[:1], points[1:3], target[:1, 1:3])
+    assert few.loss == 0
+    assert np.isnan(few.spearman)
+    others = np.array([0, 1, 2, 4])
+    assert compare(points[3:4], points[others], -target[3:4, others]).per_query == pytest.approx(-1)
 
 
 def test_whole_groups_are_held_out():
@@ -251,7 +254,7 @@ def test_a_loss_that_explodes_is_named():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda d, t: (d, t[:3]), UsageError, "expected a target matrix 6 x 6"),
+        (lambda d, t: (d, t[:3]), UsageError, r"expected `m x m` target distances, got shape \(3, 6\)"),
         (lambda d, t: (d, t * np.nan), UsageError, "expected a pair of training datasets"),
         (lambda d, t: (d | {"d1": LabelledImages(d["d1"].images, np.zeros(3, int))}, t), LabelError, "expected 40 integers"),
         (lambda d, t: (d | {"d1": LabelledImages(d["d1"].images / 255, d["d1"].labels)}, t), DataError, "d1: expected uint8"),
