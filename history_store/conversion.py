@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -199,10 +200,10 @@ def _foreign_bounds(foreign: ForeignParameter | None) -> tuple[float, float] | N
 def read_numbers(values: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Read numbers, NaN = none; and return which values are something else."""
     bad = np.zeros(len(values), dtype=np.bool_)
-    try:
-        return np.array(values, dtype=np.float64), bad
-    except (TypeError, ValueError, OverflowError):
-        pass
+    with suppress(TypeError, ValueError, OverflowError):
+        numbers = np.array(values, dtype=np.float64)
+        if numbers.ndim == 1:  # lists of equal length would be a table
+            return numbers, bad
     numbers = np.full(len(values), np.nan)
     for index, value in enumerate(values):
         try:

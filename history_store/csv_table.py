@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import takewhile
@@ -81,9 +81,8 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
         names, rows, lines, delimiter = _parse(data)
     except DataError:
         raise
-    except (OSError, ValueError, csv.Error) as error:
-        fault = "quotes that stay open" if "unexpected end" in str(error) else in_words(error)
-        msg = f"{location}: expected {content}, got {fault}. Save it anew as CSV."
+    except (OSError, ValueError) as error:
+        msg = f"{location}: expected {content}, got {in_words(error)}. Save it anew as CSV."
         raise DataError(msg) from error
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         msg = f"{location}: expected one column for {twice!r}, got two. Rename one."
@@ -97,6 +96,22 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
     return CsvTable(names, rows, lines, delimiter != "," and _has_decimal_commas(rows))
 
 
+def numbered_rows(text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Read the rows of a table, each with the number of the line in which it ends, from 1.
+
+    Raises:
+        ValueError: quotes that stay open, or a lone carriage return.
+    """
+    # Lines end with a line feed alone, so that a lone carriage return outside quotes is an error, not a forged row.
+    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        msg = "quotes that stay open" if "unexpected end" in str(error) else str(error)
+        raise FaultError(msg) from error
+
+
 def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], tuple[int, ...], str]:
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     text = data.decode(encoding)
@@ -106,11 +121,10 @@ def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], t
     head = text[named.end() if named else 0 :].lstrip("\r\n").partition("\n")[0]
     unquoted = _QUOTED.sub("", head)
     delimiter = named[1] if named else max(",;\t", key=unquoted.count)
-    # Lines end with a line feed alone, so that a lone carriage return outside quotes is an error, not a forged row.
-    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter, strict=True)
+    lines = numbered_rows(text, delimiter)
     if named:
-        next(reader)
-    numbered = [(reader.line_num, tuple(row)) for row in reader if any(cell.strip() for cell in row)]
+        next(lines)
+    numbered = [(line, tuple(row)) for line, row in lines if any(cell.strip() for cell in row)]
     if not numbered:
         msg = "an empty file"
         raise FaultError(msg)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.csv_table import numbered_rows
 from warmstart.history_store.errors import DataError, MissingPathError
 from warmstart.history_store.images import SPLITS, FingerprintKind, ImageSet, ImageSource
 from warmstart.history_store.limits import ordinary_file
@@ -59,10 +60,14 @@ class Arrangement:
         """
         location = printable(str(path))
         try:
-            rows = list(csv.reader(io.StringIO(ordinary_file(path).read_bytes().decode("utf-8", "surrogateescape"))))
+            text = ordinary_file(path).read_bytes().decode("utf-8", "surrogateescape")
         except OSError as error:
             msg = f"{location}: expected the table of a dataset's parts, got none. Run the command that wrote it again."
             raise MissingPathError(msg) from error
+        try:
+            rows = [row for _, row in numbered_rows(text)]
+        except ValueError:
+            rows = []
         if len(rows) < 2 or tuple(rows[0]) != _HEAD or any(len(row) != len(_HEAD) or row[1] not in SPLITS or not row[2].isdecimal() for row in rows[1:]):  # fmt: skip
             msg = f"{location}: expected a table with the head {','.join(_HEAD)}, got another file. Run the command that wrote it again."
             raise DataError(msg)

@@ -52,13 +52,13 @@ class Load:
     def __init__(self, port: int) -> None:
         self.port, self.ends, self.threads = port, threading.Event(), list[threading.Thread]()
 
-    def start(self, work: Callable[[], object]) -> None:
+    def start(self, work: Callable[..., object], *arguments: object) -> None:
         """Do a piece of work again and again."""
 
         def run() -> None:
             while not self.ends.is_set():
                 with contextlib.suppress(OSError, HTTPException):
-                    work()
+                    work(*arguments)
 
         self.threads.append(threading.Thread(target=run, daemon=True))
         self.threads[-1].start()
@@ -170,7 +170,7 @@ def main() -> int:
             elif beside != "nothing":
                 path, body = bodies()[len(found) - 2]
                 for _ in range(SENDERS):
-                    load.start(lambda path=path, body=body: load.send(path, body))  # type: ignore[misc]
+                    load.start(load.send, path, body)
             time.sleep(1)
             found[f"{len(found)}: {beside}"] = watched(port, options.seconds)
             load.close()

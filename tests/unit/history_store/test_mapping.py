@@ -118,8 +118,9 @@ def test_rivals_are_left_to_the_person() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [[FULL | {"layers": "few"}, FULL | {"layers": "many"}], [FULL | {"width": "broad"}], [FULL | {"layers": 1000}]],
-)
+    [[FULL | {"layers": "few"}, FULL | {"layers": "many"}], [FULL | {"width": "broad"}], [FULL | {"layers": 1000}],
+     [FULL | {"layers": [1]}, FULL | {"layers": [2]}]],
+)  # fmt: skip
 def test_a_column_of_which_no_value_fits_is_refused_until_a_wish_speaks_of_it(rows: list[dict[str, object]]) -> None:
     with pytest.raises(DataError, match=r"expected values of (layers|width) .*Say what these runs had with `fill`"):
         mapped(rows)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from warmstart.history_store.csv_table import numbered_rows
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.limits import UNPACKED
@@ -76,13 +75,13 @@ def _read_table(path: Path) -> Rows:
         with zipfile.ZipFile(path) as archive:
             (name,) = archive.namelist()
             UNPACKED.check(archive.getinfo(name).file_size, str(path))
-            text = archive.read(name).decode()
+            rows = [row for _, row in numbered_rows(archive.read(name).decode())]
     except DataError:
         raise
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         msg = f"{path}: expected the reports of Syne Tune, got {in_words(error)}. Copy the folder again."
         raise DataError(msg) from error
-    return list(csv.DictReader(io.StringIO(text)))
+    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:] if row]
 
 
 def _metadata(folder: Path) -> Mapping[str, Any]:

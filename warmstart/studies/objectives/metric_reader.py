@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from warmstart.history_store.csv_table import numbered_rows
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
 from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
@@ -172,9 +172,9 @@ def value_of_file(path: Path, key: str) -> Any:
     """
     text = path.read_text(encoding="utf-8-sig")
     if path.suffix.lower() == ".csv":
-        rows = csv.reader(text.splitlines(), skipinitialspace=True)
-        column = [name.strip() for name in next(rows, [])].index(key)
-        cells = [row[column].strip() for row in rows if len(row) > column and row[column].strip()]
+        rows = [row for _, row in numbered_rows("\n".join(text.splitlines()))]
+        column = [name.strip() for name in rows[0]].index(key) if rows else 0
+        cells = [row[column].strip() for row in rows[1:] if len(row) > column and row[column].strip()]
         return float(cells[-1]) if cells else None
     try:
         return nested_value(parse_json(text), key)

@@ -8,8 +8,9 @@ from PIL import Image
 
 from warmstart.classification.arrange import arrange, keys_by_name
 from warmstart.classification.look import look_at
-from warmstart.history_store.errors import BrokenImagesError, LabelError, UsageError
+from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
 from warmstart.history_store.readers import open_images
+from warmstart.history_store.readers.arranged import Arrangement
 from warmstart.studies.results.judgement import Judgement
 from warmstart.training.workloads import SourceDataset
 
@@ -102,3 +103,11 @@ def test_a_judgement_counts_right_answers():
         'Right: about 90 of 100 new pictures (78 to 96). Always "a": 60.',
         "Right of 100, by class, hardest first: a 80, b 100. Most mixed up: a, taken for b.",
     )
+
+
+@pytest.mark.parametrize("text", ["name,part,group\n", "a\rb,c\n", '"a'])
+def test_another_table_is_refused(tmp_path, text):
+    table = tmp_path / "arranged.csv"
+    table.write_text(text, newline="")
+    with pytest.raises(DataError, match="expected a table with the head"):
+        Arrangement.read(table)

@@ -142,6 +142,7 @@ def test_the_metric_of_unseen_data_is_guessed_from_what_is_printed(lines, option
         ("results.csv", "epoch,  val.acc, loss\n1, 0.4, 2\n2, 0.5, 1\n3, , 1\n", 0.5),
         ("results.csv", "epoch,val.acc\n", "expected 'val.acc' in "),
         ("results.csv", "epoch,loss\n1,2\n", "as CSV with that column, got"),
+        ("results.csv", 'epoch,val.acc\n1,"0.5\n', "got quotes that stay open"),
         ("m.json", "", "as JSON, got"),
     ],
 )
