@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from warmstart.history_store.errors import DataError, UsageError
 
 TargetKind = Literal["mean_l1", "l1", "sqrt_l1", "normalised", "rank", "sqrt_normalised"]
+_FEW = 256
 _KINDS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
@@ -86,6 +87,15 @@ class ErrorDistances:
         """Tell which pairs have a distance: two datasets with at least n / 2 configurations in common."""
         is_pair: NDArray[np.bool_] = (self.n_common(a, b) >= self.n_configs / 2) & (a[:, None] != b)
         return is_pair
+
+    def alone(self) -> NDArray[np.int64]:
+        """Return the datasets that are in no pair."""
+        everyone = np.arange(len(self))
+        few = everyone[:_FEW]
+        blocks = [everyone[at : at + _FEW] for at in range(0, len(self), _FEW)]
+        # Nearly all have a partner among the first ones.
+        rest = np.concatenate([block[~self.has_target(block, few).any(axis=1)] for block in blocks])
+        return np.array([row for row in rest if not self.has_target(everyone[row : row + 1], everyone).any()], np.int64)
 
     def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the distances of rows `a` from rows `b`: `len(a) x len(b)`, NaN where too few are in common."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.errors import UsageError
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.limits import CELL_BYTES, check_unpacked
 from warmstart.history_store.records import Status
 
@@ -62,6 +62,9 @@ class ForeignRuns:
         are_fractions: whether values that are per cent in the source are fractions here.
         former_origin: what version 0.2 recorded in place of `origins`; empty where it did not differ.
         switches: names of settings with the same truth value in all runs; not reported if a space lacks them.
+
+    Raises:
+        DataError: a hyperparameter whose name is no text, as damaged files have them.
     """
 
     kind: str
@@ -80,6 +83,12 @@ class ForeignRuns:
     are_fractions: bool = False
     former_origin: str = ""
     switches: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in {*self.params, *self.space}:
+            if not isinstance(name, str):
+                msg = f"{self.kind}: expected text as the names of hyperparameters, got {name!r:.80}. Export the runs anew."
+                raise DataError(msg)
 
     def __len__(self) -> int:
         return len(self.values)

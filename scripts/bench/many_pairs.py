@@ -5,7 +5,7 @@
 **The simulation.** A dataset has a place in eight dimensions. Datasets come in groups of three round centres that are
 drawn uniformly; its errors of 50 configurations are a smooth random function of the place, with normal noise of 0.01; its
 features are another one, of as many numbers as pictures give, with noise of a tenth of their spread. Groups are held out, 200
-datasets in all. Seeds are fixed.
+datasets in all (a fifth of fewer). Seeds are fixed.
 
 **Measured** for two ways to draw the 64 datasets of a step, at random and in pairs of neighbours: CPU seconds a step, peak
 memory, and for the held-out datasets, over three seeds, the rank correlation with the target distance (all, and for each

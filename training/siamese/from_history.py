@@ -121,11 +121,9 @@ def _target(history: "History", names: Sequence[str], settings: SiameseSettings)
     errors = fill_failed(history.errors, history.failed)[rows]
     common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
     target = ErrorDistances(common, settings.spec.target)
-    everyone = np.arange(len(names))
-    for row, name in enumerate(names):
-        if not target.has_target(everyone[row : row + 1], everyone).any():
-            msg = f"target distance of {name!r}: expected at least half of the {target.n_configs} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
-            raise DataError(msg)
+    for row in target.alone().tolist():
+        msg = f"target distance of {names[row]!r}: expected at least half of the {target.n_configs} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
+        raise DataError(msg)
     return target
 
 

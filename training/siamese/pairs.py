@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,8 @@ Rows = NDArray[np.int64]
 
 MANY = 1000
 """Datasets from which on a step takes neighbours: of fewer, one of 64 drawn at random often has one among the others."""
+MOST = 10_000
+"""Datasets among which neighbours are searched, so that a step takes as long on any number."""
 NEAREST = 8
 """Neighbours of a dataset, one of which joins it."""
 _AT_ONCE = 256
@@ -58,27 +61,42 @@ class GivenDistances:
 
 
 class TrainingPairs:
-    """Pairs of training datasets with a known target distance.
-
-    Attributes:
-        total: number of ordered pairs.
-    """
+    """Pairs of training datasets with a known target distance."""
 
     def __init__(self, target: ErrorDistances | GivenDistances, training: Rows) -> None:
         self._target, self._training = target, training
-        blocks = [training[at : at + _AT_ONCE] for at in range(0, len(training), _AT_ONCE)]
-        counts = [target.has_target(block, training).sum(axis=1) for block in blocks]
-        self._ends = np.cumsum(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
-        self.total = int(self._ends[-1]) if len(self._ends) else 0
+
+    def __bool__(self) -> bool:
+        """Tell whether there is any."""
+        return any(self._target.has_target(block, self._training).any() for block in self._blocks())
+
+    def _blocks(self) -> Iterator[Rows]:
+        """Yield the training datasets some at a time, so that no table of all pairs is made."""
+        yield from (self._training[at : at + _AT_ONCE] for at in range(0, len(self._training), _AT_ONCE))
+
+    @cached_property
+    def _ends(self) -> Rows:
+        """Return how many ordered pairs begin with each training dataset or one before it."""
+        counts = [self._target.has_target(block, self._training).sum(axis=1) for block in self._blocks()]
+        ends: Rows = np.cumsum(np.concatenate(counts))
+        return ends
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float32]:
+        return self._target.vectors()[self._training]
+
+    @cached_property
+    def _indexed(self) -> Rows:
+        """Return the positions that are searched for neighbours, spread over all."""
+        return np.unique(np.linspace(0, len(self._training) - 1, MOST).astype(np.int64))
 
     @cached_property
     def _index(self) -> DatasetIndex:
-        """Return the index of training datasets by their errors."""
-        return DatasetIndex(self._target.vectors()[self._training])
+        return DatasetIndex(self._vectors[self._indexed])
 
     def draw(self, rng: np.random.Generator, n: int) -> Rows:
         """Draw n ordered pairs, all equally probable: `n x 2` datasets."""
-        numbers = rng.integers(self.total, size=n)
+        numbers = rng.integers(int(self._ends[-1]), size=n)
         firsts = np.searchsorted(self._ends, numbers, side="right")
         pairs = np.empty((n, 2), np.int64)
         for row, (first, number) in enumerate(zip(firsts.tolist(), numbers.tolist(), strict=True)):
@@ -88,15 +106,15 @@ class TrainingPairs:
         return pairs
 
     def datasets(self, rng: np.random.Generator, n: int) -> Rows:
-        """Draw n different datasets, all of whose pairs are trained on.
+        """Draw at most n different datasets, all of whose pairs are trained on.
 
-        Of many datasets two drawn at random are hardly ever alike, so that a network would learn far distances alone: half
-        are drawn, each with one of the nearest by their errors.
+        Of many datasets two drawn at random are hardly ever alike, and a network would learn far distances alone: half
+        are drawn, each with one of the nearest by their errors among `MOST`.
         """
         if len(self._training) <= MANY:
             drawn: Rows = rng.choice(self._training, size=n, replace=False)
             return drawn
         firsts = rng.choice(len(self._training), size=n - n // 2, replace=False)
-        near = self._index.search(self._index.vectors[firsts[: n // 2]], NEAREST + 1)[0]
-        neighbours = near[np.arange(len(near)), rng.integers(1, NEAREST + 1, size=len(near))]
+        near = self._index.search(self._vectors[firsts[: n // 2]], NEAREST + 1)[0]
+        neighbours = self._indexed[near[np.arange(len(near)), rng.integers(1, NEAREST + 1, size=len(near))]]
         return self._training[np.union1d(firsts, neighbours)]

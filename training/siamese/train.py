@@ -114,7 +114,7 @@ class SiameseRun:
         self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
         self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
         self.pairs = TrainingPairs(self.target, self.training)
-        if not self.pairs.total:
+        if not self.pairs:
             msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
             raise UsageError(msg)
         self.device = torch.device(device)
