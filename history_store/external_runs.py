@@ -85,7 +85,8 @@ class ForeignRuns:
     switches: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in {*self.params, *self.space}:
+        names: set[object] = {*self.params, *self.space}  # whatever a damaged file holds
+        for name in names:
             if not isinstance(name, str):
                 msg = f"{self.kind}: expected text as the names of hyperparameters, got {name!r:.80}. Export the runs anew."
                 raise DataError(msg)
