@@ -64,7 +64,7 @@ class ForeignRuns:
         switches: names of settings with the same truth value in all runs; not reported if a space lacks them.
 
     Raises:
-        DataError: a hyperparameter whose name is no text, as damaged files have them.
+        DataError: a name that is no text.
     """
 
     kind: str
@@ -85,11 +85,13 @@ class ForeignRuns:
     switches: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        names: set[object] = {*self.params, *self.space}  # whatever a damaged file holds
-        for name in names:
-            if not isinstance(name, str):
-                msg = f"{self.kind}: expected text as the names of hyperparameters, got {name!r:.80}. Export the runs anew."
-                raise DataError(msg)
+        given: dict[str, Sequence[object]]  # a damaged file holds anything
+        given = {"hyperparameters": [*self.params, *self.space], "datasets": self.datasets}
+        for label, names in given.items():
+            for name in names:
+                if name is not None and not isinstance(name, str):
+                    msg = f"{self.kind}: expected text as the names of {label}, got {name!r:.80}. Export the runs anew."
+                    raise DataError(msg)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -68,7 +68,7 @@ def trial_rows(record: StudyRecord) -> list[Row]:
         with_config(
             {
                 "trial": trial.number,
-                "state": trial.status.value if trial.feasible else "infeasible",
+                "state": "infeasible" if trial.status.value == "ok" and not trial.feasible else trial.status.value,
                 metric.name: None if trial.error is None else metric.to_value(trial.error),
                 "seconds": trial.duration,
                 "by": workers.get(trial.number),
