@@ -11,7 +11,7 @@ from typing import Any
 from warmstart.history_store.csv_table import numbered_rows
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
-from warmstart.history_store.limits import UNPACKED
+from warmstart.history_store.limits import UNPACKED, ordinary_file
 from warmstart.history_store.wording import in_words
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -72,7 +72,7 @@ def read_syne_tune(source: Path, *, metric: str | None = None) -> ForeignRuns:
 
 def _read_table(path: Path) -> Rows:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(ordinary_file(path)) as archive:
             (name,) = archive.namelist()
             UNPACKED.check(archive.getinfo(name).file_size, str(path))
             rows = [row for _, row in numbered_rows(archive.read(name).decode())]
