@@ -86,10 +86,11 @@ class ForeignRuns:
 
     def __post_init__(self) -> None:
         given: dict[str, Sequence[object]]  # a damaged file holds anything
-        given = {"hyperparameters": [*self.params, *self.space], "datasets": self.datasets}
+        known = [name for name in self.datasets if name is not None]
+        given = {"hyperparameters": [*self.params, *self.space], "datasets": known}
         for label, names in given.items():
             for name in names:
-                if name is not None and not isinstance(name, str):
+                if not isinstance(name, str):
                     msg = f"{self.kind}: expected text as the names of {label}, got {name!r:.80}. Export the runs anew."
                     raise DataError(msg)
 
