@@ -91,7 +91,7 @@ def read(options):
         "curves": curves,
         "units": units,
         "vectors": embedded.vectors[rows].astype(float),
-        "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
+        "sizes": sizes_of([embedded.about[row] for row in rows]),
         "reach": UNCALIBRATED if embedded.calibration is None else embedded.calibration.reach,
     }
 

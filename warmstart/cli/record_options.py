@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from warmstart.option import MOST_SEED, Option, about, options_of
+from warmstart.option import MOST_SEED, Option, options_of
 
 _WORDS = {int: "N", float: "N", Path: "PATH", str: "TEXT"}
 """The words for a value in help, by its type."""
@@ -36,7 +36,11 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             every.append(_with_word(parameter))
             continue
         record = records[name]
-        more = {item.name: _parameter(item, record) for item in options_of(record) if item.name not in derived}
+        more = {
+            item.name: _parameter(item, option, record)
+            for item, option in options_of(record)
+            if item.name not in derived
+        }
         derived |= more
         every += more.values()
     if "seed" not in {item.name for item in every}:
@@ -64,13 +68,13 @@ def _rank(parameter: inspect.Parameter) -> int:
 
 def _read(record: type[Any], values: dict[str, Any]) -> Any:
     """Make a record from the values of the command line; an option that may be repeated is a tuple."""
-    given = {item.name: values[item.name] for item in options_of(record) if values[item.name] is not None}
+    given = {item.name: values[item.name] for item, _ in options_of(record) if values[item.name] is not None}
     return record(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
+def _parameter(item: Field[Any], option: Option, record: type[Any]) -> inspect.Parameter:
     """Make the parameter of a command from a record's field."""
-    option, kind = about(item), _type(item)
+    kind = _type(item, option)
     owner = next(base for base in record.__mro__ if item.name in inspect.get_annotations(base))
     is_choice = isinstance(option.choices, tuple) and bool(option.choices)
     prefix: str | None = getattr(record, "VARIABLES", None)
@@ -78,7 +82,7 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     info = typer.Option(
         *flags,
         help=_with_choices(option) if is_choice else option.help,
-        metavar=option.metavar or ("NAME" if is_choice else _word(item, kind)),
+        metavar=option.metavar or ("NAME" if is_choice else _word(item, option, kind)),
         min=option.least,
         max=option.most,
         count=option.is_counted,
@@ -97,9 +101,8 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     )
 
 
-def _type(item: Field[Any]) -> Any:
+def _type(item: Field[Any], option: Option) -> Any:
     """Return the type of an option on the command line."""
-    option = about(item)
     if option.type is not None:
         return option.type
     if isinstance(option.choices, tuple) and option.choices:
@@ -117,9 +120,9 @@ def _with_choices(option: Option) -> str:
     return f"{option.help.rstrip('.')}: {', '.join(names[:-1])} or {names[-1]}."
 
 
-def _word(item: Field[Any], kind: Any) -> str | None:
+def _word(item: Field[Any], option: Option, kind: Any) -> str | None:
     """Return the word for an option's value in help; None for a flag."""
-    if about(item).is_counted or kind in (bool, bool | None):
+    if option.is_counted or kind in (bool, bool | None):
         return None
     return "PATH" if "Path" in str(item.type) else _WORDS.get((*get_args(kind), kind)[0])
 

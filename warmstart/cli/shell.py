@@ -162,8 +162,8 @@ def _ignore(*_position: object, **_named: object) -> None:
 
 def write(*lines: str, width: int | None = None) -> None:
     """Write lines for people to stdout, quoted, wrapped at a width."""
-    for line in lines:
-        sys.stdout.write(wrapped(in_line(line), width) + "\n")
+    for line in [in_line(line) for line in lines]:
+        sys.stdout.write(wrapped(line, width) + "\n")
 
 
 def write_program(text: str) -> None:

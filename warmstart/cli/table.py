@@ -84,11 +84,10 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
     return Table(_transposed(columns, width))
 
 
-def cell(value: Any) -> str:
-    """Write one value for people: numbers by `in_short`, `-` for None and NaN."""
-    if value is None or value != value:
-        return "-"
-    return in_line(" ".join(in_short(value).split()))
+def cells(values: Sequence[Any]) -> tuple[str, ...]:
+    """Write values for people: numbers by `in_short`, `-` for None and NaN."""
+    texts = ["-" if value is None or value != value else " ".join(in_short(value).split()) for value in values]
+    return tuple(map(in_line, texts))
 
 
 def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
@@ -105,9 +104,7 @@ def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
 
 def _column(rows: Sequence[Row], head: str) -> _Column:
     values = [row.get(head) for row in rows]
-    return _Column(
-        in_line(head), tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values)
-    )
+    return _Column(in_line(head), cells(values), all(isinstance(value, int | float | None) for value in values))
 
 
 def _least(columns: Sequence[_Column]) -> int:

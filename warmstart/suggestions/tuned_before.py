@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.strategies import Choice
-from warmstart.history_store.records import DatasetInfo, Value
+from warmstart.history_store.records import Value
 from warmstart.locations import is_shipped
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.query import Query, cached_fingerprint
-
-LEFT_OUT = "left_out"
-"""Key of `DatasetInfo.extra`: pictures of the source that could not be decoded when it was added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ def find_tuned_before(
     """
     size = len(query.source)
     infos = embedded.about.at(rows)
-    alike = [position for position, info in enumerate(infos) if info.fingerprint and _source_size(info) == size]
+    alike = [position for position, info in enumerate(infos) if info.fingerprint and info.n_of_source == size]
     if not alike:
         return None
     fingerprint = cached_fingerprint(query.source, "content")
@@ -101,11 +98,3 @@ def find_tuned_before(
         Choice(best, position, distance=None if np.isnan(distance) else distance, source_error=error),
         is_shipped(embedded.path),
     )
-
-
-def _source_size(info: DatasetInfo) -> int | None:
-    """Return the number of images in the source of a whole dataset; None for a part."""
-    if info.parent is not None or info.fraction != 1.0:
-        return None
-    left_out = info.extra.get(LEFT_OUT, "0")
-    return info.n_images + (int(left_out) if left_out.isdecimal() else 0)
