@@ -33,13 +33,14 @@ MOVED = {
     "warmstart.importing": "warmstart.histories.import_runs",
     "warmstart.integrations.optuna_space": "warmstart.integrations.optuna.space",
     "warmstart.suggestions.durations": "warmstart.timing.durations",
+    "warmstart.suggestions.own_pixels": "warmstart.suggestions.other_sizes",
     "warmstart.suggestions.short_run": "warmstart.timing.short_run",
     "warmstart.suggestions.time_plan": "warmstart.timing.plan",
     "warmstart.studies.kinds": "warmstart.studies.objectives.load",
     "warmstart.studies.network": "warmstart.training.workloads.cnn.classifier",
     "warmstart.studies.runner": "warmstart.studies.execution.trial_process",
 }
-"""Modules of 0.1 and 0.2, or packages above them, and their present names."""
+"""Modules of 0.1 to 0.3, or packages above them, and their present names."""
 
 RENAMED = {
     "bo.restarts.Elsewhere": "FreshProcess",

@@ -163,7 +163,7 @@ def _next_line(answer: Answer, workload: Workload | None, command: Command) -> s
 
 def _print_reasons(shell: Shell, answer: Answer) -> None:
     """Print the neighbours, the sources of the configurations, and why they were chosen."""
-    from warmstart.suggestions.doubts import Code
+    from warmstart.suggestions.confidence import Code
     from warmstart.timing.short_run import has_short_run
 
     if answer.neighbours:

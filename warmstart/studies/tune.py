@@ -66,7 +66,7 @@ from warmstart.studies.study_outputs import (
     with_log,
 )
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
-from warmstart.suggestions.larger_pictures import picture_facts
+from warmstart.suggestions.query import picture_facts
 from warmstart.training.workloads import DEFAULT, get_workload
 from warmstart.training.workloads.classifier_file import read_header
 

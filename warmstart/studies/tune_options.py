@@ -458,7 +458,7 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 
 def _space_of_pictures(history_space: str, workload: Workload, query: Query | None, *, is_planned: bool) -> str | None:
     """Return the space for a plan of time or the size of pictures; None if the history's fits, or is not a usual one."""
-    from warmstart.suggestions.larger_pictures import typical_picture_side
+    from warmstart.suggestions.query import typical_picture_side
 
     usual = workload.space()
     planned = None if workload.plan_space is None else dump_space(workload.space(workload.plan_space))

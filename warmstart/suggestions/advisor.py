@@ -33,20 +33,16 @@ from warmstart.descriptor import Description, Descriptor, UnknownExtractorError,
 from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from warmstart.history_store.splits import count_parts
 from warmstart.locations import PathLike, history_path, model_path, never_measured, usual_model
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.embedded_history import EmbeddedHistory, keep_index, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
-from warmstart.suggestions.larger_pictures import typical_picture_side
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
-from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
-from warmstart.suggestions.recommendation import compose_answer, recommend
+from warmstart.suggestions.recommendation import NEEDS_NO_MODEL, Request, compose_answer, recommend
 from warmstart.suggestions.records import DatasetSummary
-from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.without_history import usual_answer
 from warmstart.training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 
@@ -179,7 +175,7 @@ class Advisor:
         descriptor = Descriptor(
             model.hash, look.vector, len(labels), n_classes, count_classes(labels), look.sample, _finite(look.features)
         )
-        return Description(descriptor, _summary(query), tuple(query.source.class_names), _broken_notes(look))
+        return Description(descriptor, query.summary, tuple(query.source.class_names), _broken_notes(look))
 
     def _embed(self, query: Query, model: ModelHeader, *, side: int | None = None) -> SourceEmbedding:
         return embed_source(
@@ -220,7 +216,7 @@ class Advisor:
         if isinstance(dataset, Descriptor):
             return self._locate_descriptor(dataset, embedded)
         query = open_query(dataset, download=self.download)
-        summary, rows = _summary(query), embedded.rows_without(self.excluded, name_in_history(query.source, embedded))
+        summary, rows = query.summary, embedded.rows_without(self.excluded, name_in_history(query.source, embedded))
         if embedded.model is None:
             location = locate_without_distances(embedded, rows, query=query, summary=summary)
             return replace(location, notes=(*location.notes, *query.class_notes))
@@ -299,7 +295,7 @@ class Advisor:
         if not location.has_distances:
             msg = f"{location.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
             raise UsageError(msg)
-        return compose_answer(location, neighbours=list_neighbours(location, k), seed=self.seed)
+        return compose_answer(location, neighbours=location.neighbours(k), seed=self.seed)
 
     def suggest(
         self,
@@ -505,11 +501,3 @@ def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
 def _broken_notes(look: SourceEmbedding) -> tuple[str, ...]:
     """Return a note for every picture that cannot be decoded."""
     return tuple(picture.left_out for picture in look.broken)
-
-
-def _summary(query: Query) -> DatasetSummary:
-    """Return the summary of an opened dataset."""
-    source = query.source
-    n, n_classes = len(source), len(np.unique(source.labels))
-    parts, side = count_parts(n, source.splits), typical_picture_side(source)
-    return DatasetSummary(source.location, n, n_classes, query.fingerprint, parts, side)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
-    from warmstart.suggestions.own_pixels import ExpectedAfter
+    from warmstart.suggestions.other_sizes import ExpectedAfter
     from warmstart.suggestions.tuned_before import TunedBefore
     from warmstart.timing.plan import TimePlan
 

@@ -23,7 +23,7 @@ from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_tra
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
 from warmstart.suggestions.norms import Norms, spread_rows
-from warmstart.suggestions.own_pixels import OwnPixels, read_own_pixels
+from warmstart.suggestions.other_sizes import OwnPixels, SmallerParts, read_own_pixels, read_smaller_parts
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -31,7 +31,6 @@ from warmstart.suggestions.references import (
     read_references,
 )
 from warmstart.suggestions.row_memory import RowMemory
-from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ErrorForecaster

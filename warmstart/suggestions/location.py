@@ -1,5 +1,6 @@
 """The location of a dataset: its distances to the datasets of a history."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.error_tables import least_error
 from warmstart.history_store.images import ImageSource
 from warmstart.metafeat.sample import SAMPLE
-from warmstart.suggestions.confidence import judge_query
-from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, Code
+from warmstart.suggestions.confidence import DISTANCES_UNRELIABLE, Code, judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.norms import MANY
 from warmstart.suggestions.query import Query
-from warmstart.suggestions.records import Confidence, DatasetSummary
+from warmstart.suggestions.records import Confidence, DatasetSummary, Neighbour
 
 if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics
@@ -88,6 +89,25 @@ class Location:
     def at(self, rows: NDArray[np.int64]) -> "Location":
         """Return the location at some datasets, ascending, near or not."""
         return replace(self, rows=rows, distances=self.embedded.distances_to(self.vector, rows))
+
+    def neighbours(self, least: int, *, used: Collection[int] = ()) -> tuple[Neighbour, ...]:
+        """Return the `least` nearest datasets, and all those whose rows are in `used`."""
+        near = self
+        if len(self.rows) < min(least, len(self.among)):
+            near = self.within(self.among, least)
+        order = np.argsort(near.distances, kind="stable") if self.has_distances else np.zeros(0, np.int64)
+        rows, distances = near.rows[order], near.distances[order]
+        listed = [*range(min(least, len(rows))), *(least + np.flatnonzero(np.isin(rows[least:], list(used)))).tolist()]
+        errors = [least_error(self.embedded.errors[rows[position]]) for position in listed]
+        return tuple(
+            Neighbour(
+                self.embedded.names[rows[position]],
+                distance := float(distances[position]),
+                error,
+                None if self.movement is None else (max(0.0, distance - self.movement), distance + self.movement),
+            )
+            for position, error in zip(listed, errors, strict=True)
+        )
 
     @property
     def is_blind(self) -> bool:

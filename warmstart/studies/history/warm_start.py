@@ -200,7 +200,7 @@ def _answer(plan: StudySpec, location: Location, advisor: Advisor, timed: TimedC
 def _can_plan_first(plan: StudySpec, location: Location) -> bool:
     """Tell whether the history plans the first trials by their durations."""
     from warmstart.studies.history.timed_call import can_plan
-    from warmstart.suggestions.request import PLANNED
+    from warmstart.suggestions.recommendation import PLANNED
 
     return plan.strategy in (None, *PLANNED) and can_plan(plan, location)
 

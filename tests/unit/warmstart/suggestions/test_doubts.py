@@ -7,7 +7,7 @@ import pytest
 
 from warmstart.metafeat.class_signal import ClassSignal
 from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
-from warmstart.suggestions.doubts import Code, find_doubts
+from warmstart.suggestions.confidence import Code, find_doubts
 from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 
