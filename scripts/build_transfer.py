@@ -33,8 +33,9 @@ from warmstart.metafeat.pretrained.depths import DEPTHS
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from warmstart.suggestions.embedded_history import calibration_key
+from warmstart.suggestions.history_refresh import compute_references
 from warmstart.suggestions.other_sizes import SmallerParts, smaller_parts_key
-from warmstart.suggestions.references import compute_references, store_references
+from warmstart.suggestions.references import store_references
 from warmstart.training.sources.obtain import open_manifest
 from warmstart.training.workloads import get_workload
 from warmstart.training.workloads.transfer.frozen import PARTS, by_chosen_heads, draw_pool, draw_split

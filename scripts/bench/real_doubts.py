@@ -26,7 +26,8 @@ from warmstart.metafeat.pretrained.landmarks import SIZE
 from warmstart.metafeat.sample import sample_rows
 from warmstart.metafeat.sample_statistics import sample_statistics
 from warmstart.suggestions.confidence import find_doubts, judge_query
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import load_embedded_history
 
 Images, Labels, Rng = NDArray[np.uint8], NDArray[np.int64], np.random.Generator
 DRAWN = (None, 50)

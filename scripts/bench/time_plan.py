@@ -27,7 +27,7 @@ from warmstart.bo.transfer.strategies.sources import equal_weights, number_group
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves
 from warmstart.timing.durations import read_durations, sizes_of
 from warmstart.timing.forecast import TimedRun, fit_durations

@@ -49,7 +49,7 @@ def test_most_nonsense_is_told():
     from nonsense_families import FAMILIES
 
     from warmstart.locations import history_path, model_path
-    from warmstart.suggestions.embedded_history import load_embedded_history
+    from warmstart.suggestions.embeddings import load_embedded_history
 
     embedded = load_embedded_history(history_path(None), model_path(None))
     bases = [case for _, _, case in read_sources(SOURCES)]

@@ -37,8 +37,8 @@ from warmstart.locations import PathLike, history_path, model_path, never_measur
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.embedded_history import EmbeddedHistory, keep_index, load_embedded_history
-from warmstart.suggestions.embeddings import store_embeddings
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import keep_index, load_embedded_history
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import NEEDS_NO_MODEL, Request, compose_answer, recommend
@@ -449,6 +449,8 @@ class Advisor:
             ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
             StorageError: a history or model that cannot be used, or a history that cannot be written.
         """
+        from warmstart.suggestions.history_refresh import store_embeddings
+
         history = history_path(self.history)
         model = usual_model(history, self.model)
         names = store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)

@@ -20,9 +20,8 @@ from warmstart.bo.transfer.novelty import (
 from warmstart.history_store.readers.tree import split_of
 from warmstart.history_store.wording import some_of
 from warmstart.metafeat.sample_statistics import SampleStatistics
-from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.records import Confidence
-from warmstart.suggestions.references import References
+from warmstart.suggestions.references import Norms, References
 
 if TYPE_CHECKING:
     from warmstart.suggestions.embedded_history import EmbeddedHistory

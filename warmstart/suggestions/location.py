@@ -13,9 +13,9 @@ from warmstart.history_store.images import ImageSource
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.confidence import DISTANCES_UNRELIABLE, Code, judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-from warmstart.suggestions.norms import MANY
 from warmstart.suggestions.query import Query
 from warmstart.suggestions.records import Confidence, DatasetSummary, Neighbour
+from warmstart.suggestions.references import MANY
 
 if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics
