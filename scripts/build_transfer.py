@@ -26,7 +26,7 @@ from warmstart.history_store.manifest import Manifest, load_manifests
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import dump_space
-from warmstart.history_store.subsample import TEST, TRAIN, VAL
+from warmstart.history_store.splits import TEST, TRAIN, VAL
 from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.depths import DEPTHS

@@ -22,8 +22,7 @@ from warmstart.bo.surrogates import find_surrogate
 from warmstart.bo.transfer.curve_forecast import SHARES
 from warmstart.bo.transfer.strategies.joint import nearness_weights
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.bo.transfer.strategies.query import UNCALIBRATED
-from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED, equal_weights, number_groups
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from warmstart.api import answer
-from warmstart.history_store.subsample import TRAIN, stratified_split
+from warmstart.history_store.splits import TRAIN, stratified_split
 
 SOURCES = Path(__file__).parents[3] / "shared" / "datasets"
 

@@ -12,8 +12,8 @@ from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.readers.csv_labels import images_of
 from warmstart.history_store.wording import counted
-from warmstart.html import table
 from warmstart.metafeat.files import replace_file
+from warmstart.notebook import table
 from warmstart.plots.classifier_page import STYLE, classifier_section, classifier_title
 from warmstart.plots.read_study import read_json
 from warmstart.plots.study import PICTURES, study_pictures

@@ -10,9 +10,8 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
-from warmstart.locations import history_path
+from warmstart.locations import glance, history_path
 from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
 from warmstart.service.core import Reader, Service, Shared, audit, check_scope, writes

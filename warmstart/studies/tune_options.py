@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.default_workload import default_workload, is_history_named, measured_workload
-from warmstart.glance import glance
 from warmstart.history_store import system
 from warmstart.history_store.canonical import content_digest
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.history_store.wording import counted
 from warmstart.integrations.trackers.registry import find_tracker
-from warmstart.locations import history_path
+from warmstart.locations import glance, history_path
 from warmstart.option import check_keywords
 from warmstart.studies.execution.gpus import chosen_gpus, visible_gpus
 from warmstart.studies.execution.worker import Limits

@@ -30,10 +30,9 @@ from warmstart.default_workload import (
     workload_of_extractor,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
-from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from warmstart.locations import PathLike, history_path, model_path, never_measured, usual_model
+from warmstart.locations import PathLike, glance, history_path, model_path, never_measured, usual_model
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
-from warmstart.html import section, table
-from warmstart.notebook import frame_of
+from warmstart.notebook import frame_of, section, table
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from warmstart.history_store.wording import suggest_names
 from warmstart.measured_with import MeasuredWith
 from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
 from warmstart.metafeat.model_file import ModelHeader
-from warmstart.metafeat.sample import SAMPLE
+from warmstart.metafeat.sample_statistics import SAMPLE
 from warmstart.suggestions.other_sizes import OwnPixels, SmallerParts
 from warmstart.suggestions.references import (
     Norms,

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.bo.transfer.strategies.query import number_groups
 from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.error_tables import least_error
 from warmstart.history_store.images import ImageSource
-from warmstart.metafeat.sample import SAMPLE
+from warmstart.metafeat.sample_statistics import SAMPLE
 from warmstart.suggestions.confidence import DISTANCES_UNRELIABLE, Code, judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.query import Query

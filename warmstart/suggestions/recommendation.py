@@ -13,8 +13,8 @@ from warmstart.bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, des
 from warmstart.bo.transfer.strategies import STRATEGIES, Choice
 from warmstart.bo.transfer.strategies import Query as StrategyQuery
 from warmstart.bo.transfer.strategies.joint import expected_regrets
-from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
 from warmstart.bo.transfer.strategies.query import UNCALIBRATED
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.history_store.error_tables import fill_failed
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import natural

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short
-from warmstart.html import section, table
-from warmstart.notebook import frame_of
+from warmstart.notebook import frame_of, section, table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
