@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -29,6 +29,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, Any] = {
         name: item.annotation for name, item in parameters.items() if is_dataclass(item.annotation)
     }
+    options = {name: options_of(record) for name, record in records.items()}
     derived: dict[str, inspect.Parameter] = {}
     every: list[inspect.Parameter] = []
     for name, parameter in parameters.items():
@@ -37,9 +38,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             continue
         record = records[name]
         more = {
-            item.name: _parameter(item, option, record)
-            for item, option in options_of(record)
-            if item.name not in derived
+            item.name: _parameter(item, option, record) for item, option in options[name] if item.name not in derived
         }
         derived |= more
         every += more.values()
@@ -51,8 +50,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, **values: Any) -> None:
-        options = {name: _plain(values.pop(name)) for name in derived}
-        command(*args, **values, **{name: _read(record, options) for name, record in records.items()})
+        plain = {name: _plain(values.pop(name)) for name in derived}
+        command(*args, **values, **{name: _read(record, options[name], plain) for name, record in records.items()})
 
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {item.name: item.annotation for item in every}
@@ -66,9 +65,9 @@ def _rank(parameter: inspect.Parameter) -> int:
     return 1 if parameter.annotation.__metadata__[0].rich_help_panel is None else 2
 
 
-def _read(record: type[Any], values: dict[str, Any]) -> Any:
+def _read(record: type[Any], options: Sequence[tuple[Field[Any], Option]], values: dict[str, Any]) -> Any:
     """Make a record from the values of the command line; an option that may be repeated is a tuple."""
-    given = {item.name: values[item.name] for item, _ in options_of(record) if values[item.name] is not None}
+    given = {item.name: values[item.name] for item, _ in options if values[item.name] is not None}
     return record(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 

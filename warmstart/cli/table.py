@@ -69,7 +69,7 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
     from warmstart.suggestions.formats import heads_of
 
     heads = heads_of(rows)
-    columns = [_column(rows, head) for head in heads]
+    columns = _columns(rows, heads)
     if not columns:
         return Table(())
     if _least(columns) <= width:
@@ -102,9 +102,14 @@ def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     ), error.end
 
 
-def _column(rows: Sequence[Row], head: str) -> _Column:
-    values = [row.get(head) for row in rows]
-    return _Column(in_line(head), cells(values), all(isinstance(value, int | float | None) for value in values))
+def _columns(rows: Sequence[Row], heads: Sequence[str]) -> list[_Column]:
+    names, n = [in_line(head) for head in heads], len(rows)
+    values = [[row.get(head) for row in rows] for head in heads]
+    texts = cells([value for column in values for value in column])
+    return [
+        _Column(name, texts[i * n : (i + 1) * n], all(isinstance(value, int | float | None) for value in values[i]))
+        for i, name in enumerate(names)
+    ]
 
 
 def _least(columns: Sequence[_Column]) -> int:

@@ -27,7 +27,7 @@ class References:
 
     Attributes:
         names: `m` datasets.
-        effects: `m` class signals for each unit of weight, see `warmstart.metafeat.class_signal`.
+        effects: `m` class signals for each unit of weight, see `warmstart.metafeat.sample_statistics`.
         pixels: `m x p` pixel statistics, see `warmstart.metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
         movements: 95th percentiles of the change of distances to the nearest datasets between two draws of these sizes.

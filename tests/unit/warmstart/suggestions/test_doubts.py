@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warmstart.metafeat.class_signal import ClassSignal
-from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.metafeat.sample_statistics import ABOUT, ClassSignal, SampleStatistics
 from warmstart.suggestions.confidence import Code, find_doubts
 from warmstart.suggestions.references import Norms, References
 
