@@ -42,7 +42,6 @@ from warmstart.suggestions.location import Location, locate_vector, locate_witho
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import NEEDS_NO_MODEL, Request, compose_answer, recommend
 from warmstart.suggestions.records import DatasetSummary
-from warmstart.suggestions.without_history import usual_answer
 from warmstart.training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 
 if TYPE_CHECKING:
@@ -339,6 +338,8 @@ class Advisor:
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
+            from warmstart.suggestions.without_history import usual_answer
+
             history = str(history_path(self.history))
             _check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
             return usual_answer(dataset, k, workload=workload, history=history, seed=self.seed, download=self.download)
