@@ -37,6 +37,7 @@ MOVED = {
     "warmstart.suggestions.durations": "warmstart.timing.durations",
     "warmstart.suggestions.own_pixels": "warmstart.suggestions.other_sizes",
     "warmstart.suggestions.short_run": "warmstart.timing.short_run",
+    "warmstart.suggestions.tuned_before": "warmstart.suggestions.location",
     "warmstart.suggestions.time_plan": "warmstart.timing.plan",
     "warmstart.studies.kinds": "warmstart.studies.objectives.load",
     "warmstart.studies.network": "warmstart.training.workloads.cnn.classifier",

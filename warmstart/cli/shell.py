@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from warmstart.cli.errors import in_options
 from warmstart.cli.table import Row, table
-from warmstart.history_store.quoting import in_json, in_line, in_yaml
+from warmstart.history_store.quoting import in_json, in_line, in_yaml, to_csv
 from warmstart.option import option
 
 if TYPE_CHECKING:
@@ -104,8 +104,6 @@ class Shell:
         if self.format == "table":
             self.table(rows, title=title, optional=optional)
         else:
-            from warmstart.suggestions.formats import to_csv
-
             write_program(
                 to_csv(rows)
                 if self.format == "csv"

@@ -12,6 +12,7 @@ from warmstart.cli.options import DatasetArgument, DatasetOptions, RawOption, Se
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write, write_program
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.quoting import in_json, in_yaml, to_csv
 from warmstart.history_store.wording import counted, of_100
 from warmstart.option import option_of
 from warmstart.suggestions.lookup import Lookup, NeighbourQuestion, Question
@@ -73,18 +74,17 @@ def suggest(
 
 def _write_program(answer: Any, form: str, *, raw: bool, skip_broken: bool) -> None:
     """Write an answer in a format for programs."""
-    from warmstart.history_store.quoting import in_json, in_yaml
-    from warmstart.suggestions import formats
+    from warmstart.suggestions.answer import suggestion_rows, to_configspace, to_optuna, to_ray, to_recipe
 
     texts: dict[str, Callable[[], str]] = {
         "json": lambda: in_json(answer.to_dict()),
         "yaml": lambda: in_yaml(answer.to_dict()),
-        "csv": lambda: formats.to_csv(formats.suggestion_rows(answer), raw=raw),
-        "optuna": lambda: formats.to_optuna(answer),
-        "ray": lambda: formats.to_ray(answer),
-        "configspace": lambda: formats.to_configspace(answer),
+        "csv": lambda: to_csv(suggestion_rows(answer), raw=raw),
+        "optuna": lambda: to_optuna(answer),
+        "ray": lambda: to_ray(answer),
+        "configspace": lambda: to_configspace(answer),
     }
-    write_program(texts[form]() if form in texts else formats.to_recipe(answer, form, skip_broken=skip_broken))
+    write_program(texts[form]() if form in texts else to_recipe(answer, form, skip_broken=skip_broken))
 
 
 def _words(options: Mapping[str, str | None]) -> str:

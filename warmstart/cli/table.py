@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warmstart.history_store.quoting import in_line
+from warmstart.history_store.quoting import heads_of, in_line
 from warmstart.history_store.wording import in_short
 
 Row = Mapping[str, Any]
@@ -65,9 +65,6 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
-    # Imported here, as `--help` needs no table.
-    from warmstart.suggestions.formats import heads_of
-
     heads = heads_of(rows)
     columns = _columns(rows, heads)
     if not columns:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warmstart.history_store.quoting import to_csv
 from warmstart.plots.study import MODELLED, PICTURES, check_drawable, study_figure
 from warmstart.plots.style import drawn, styled
 from warmstart.service.problems import ProblemError
@@ -22,7 +23,6 @@ from warmstart.studies.results.study_model import StudyModel, model_study
 from warmstart.studies.results.study_record import StudyRecord, read_study_record
 from warmstart.studies.results.study_summary import study_summaries
 from warmstart.studies.state.trial_tables import TrialTables
-from warmstart.suggestions.formats import to_csv
 
 if TYPE_CHECKING:
     from warmstart.service.auth import Token

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warmstart.arguments import (
     Check,
@@ -170,8 +169,9 @@ class Advisor:
         )
         look, labels = self._embed(query, model), query.source.labels
         n_classes = len(np.unique(labels))
+        features = look.features if np.isfinite(look.features).all() else None
         descriptor = Descriptor(
-            model.hash, look.vector, len(labels), n_classes, count_classes(labels), look.sample, _finite(look.features)
+            model.hash, look.vector, len(labels), n_classes, count_classes(labels), look.sample, features
         )
         return Description(descriptor, query.summary, tuple(query.source.class_names), _broken_notes(look))
 
@@ -338,10 +338,10 @@ class Advisor:
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
-            from warmstart.suggestions.without_history import usual_answer
+            from warmstart.suggestions.without_history import check_usual_answer, usual_answer
 
             history = str(history_path(self.history))
-            _check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
+            check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
             return usual_answer(dataset, k, workload=workload, history=history, seed=self.seed, download=self.download)
         embedded, notes = (dataset.embedded, ()) if isinstance(dataset, Location) else self._load_for(strategy)
         request.count(embedded)
@@ -464,22 +464,6 @@ def _unknown_extractor(extractor: str, accepted: tuple[str, ...]) -> UnknownExtr
     return UnknownExtractorError(msg, accepted)
 
 
-def _check_usual_answer(
-    dataset: "Dataset | Location", history: str, workload: str, options: Mapping[str, object]
-) -> None:
-    """Refuse options that the usual configurations of a workload cannot serve, as the history has no run of it.
-
-    Raises:
-        UsageError: a location or descriptor instead of images, or a strategy, a space or names.
-    """
-    for param in (name for name, value in options.items() if value):
-        msg = f"cannot be used with `workload` {workload}: {history} never measured it, so only its usual configurations are known."
-        raise UsageError(msg, param=param)
-    if isinstance(dataset, Location | Descriptor):
-        msg = f"expected images, got their place in {history}, which never measured {workload}. Give the images, or name a history that did."
-        raise UsageError(msg, param="workload")
-
-
 def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:
     """Refuse a built-in space of another workload; a user's own space may have any names.
 
@@ -493,11 +477,6 @@ def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> Non
         names = ", ".join(name if workload == DEFAULT else f"{workload}:{name}" for name in expected.spaces)
         msg = f"expected a space of the workload {workload!r} ({names}), got {space!r}, which is another one's. Leave one of `space` and `workload` out."
         raise UsageError(msg, param="space")
-
-
-def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return features if all are finite, else None."""
-    return features if np.isfinite(features).all() else None
 
 
 def _broken_notes(look: SourceEmbedding) -> tuple[str, ...]:

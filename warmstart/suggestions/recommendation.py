@@ -22,12 +22,10 @@ from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.embedded_history import EmbeddedHistory, spread_positions
 from warmstart.suggestions.expectations import with_expected_errors
-from warmstart.suggestions.explanation import explain_answer
-from warmstart.suggestions.location import Location
+from warmstart.suggestions.location import Location, TunedBefore, find_tuned_before
 from warmstart.suggestions.other_sizes import fitting_datasets, side_of
 from warmstart.suggestions.query import larger_pictures_note
 from warmstart.suggestions.records import WHY_UNTRIED, InitialDesign, Neighbour
-from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -184,6 +182,8 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         answer = replace(answer, notes=(*answer.notes, _failing_note(len(broken), len(choices), k)))
     if not request.explain or not choices:
         return answer
+    from warmstart.suggestions.explanation import explain_answer
+
     why = explain_answer(near, location.rows, errors=errors, choices=choices, listed=listed)
     return replace(answer, explanation=why)
 
