@@ -1,4 +1,10 @@
-"""Statistics of sampled images that need no model: class signal, repeats, pixels; they show noise, repeated pictures and labels without meaning."""
+"""Statistics of sampled images that need no model: they show noise, repeated pictures and labels without meaning.
+
+The class signal tells whether images of one class are more alike than chance allows. Small versions, edges and colours
+of the images are compared by kernels. Their agreement with "is of the same class" is measured by the Hilbert-Schmidt
+independence function [Gretton2005hsic]. Its mean and variance over all permutations of the labels have closed forms
+[KaziAoual1995permutation], so nothing is shuffled. It takes milliseconds and no random numbers.
+"""
 
 from dataclasses import dataclass
 from functools import reduce

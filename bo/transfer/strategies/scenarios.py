@@ -210,6 +210,9 @@ MOST_CELLS = 2**18
 def with_noise(worlds: Scenarios, noise: float) -> Scenarios:
     """Draw each scenario many times with independent normal noise.
 
+    A configuration that leads by less than the noise of its errors may lead by luck, and the later members of a
+    portfolio of one table follow such leads. Those of a portfolio of many noisy tables help in most of them.
+
     Draws come in pairs of opposite signs. So the mean regrets of all configurations on a dataset move by one amount,
     and the first choice of a portfolio stays. The draws are fixed: equal tables get equal answers. Datasets with equal
     errors get no noise. A table too large for a pair is returned unchanged: many datasets average their noise. The last
