@@ -20,11 +20,10 @@ from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
 from warmstart.notebook import is_notebook
 from warmstart.option import show_options
-from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.gpus import only_gpus
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.planned_pace import planned_key
-from warmstart.studies.execution.worker import Job, Limits, Runners, work
+from warmstart.studies.execution.pace import planned_key
+from warmstart.studies.execution.worker import ALIKE, Job, Limits, Runners, fail_alike, work
 from warmstart.studies.history.timed_call import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
