@@ -14,7 +14,7 @@ import json
 import math
 import pprint
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -25,6 +25,8 @@ _ACTIVE = re.compile(r"[\\`*\[\]<>|~$&]|(?<!\w)_|_(?!\w)")
 """Characters that Markdown takes for markup, wherever they stand in a line."""
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 """Beginning of a text that a spreadsheet takes for a formula, or that is one of ours escaped."""
+PREFIX = "config."
+"""Prefix of the column of a hyperparameter whose name is one of these; also in tables of trials."""
 
 
 def in_line(text: object) -> str:
@@ -77,6 +79,29 @@ def in_csv(heads: Iterable[str], rows: Iterable[Iterable[object]], *, raw: bool 
         csv.writer(line, lineterminator="\r\n").writerow(row if raw else map(_inert, row))
         lines.append(line.getvalue()[:-2] + "\n")
     return "".join(lines)
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]], *, raw: bool = False) -> str:
+    """Format rows as CSV with a header; an absent or None value is an empty cell; `raw` as in `in_csv`."""
+    heads = heads_of(rows)
+    return in_csv(heads, ([row.get(head) for head in heads] for row in rows), raw=raw)
+
+
+def heads_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of all rows in order; a key that some rows lack keeps its position in the others."""
+    heads: list[str] = []
+    for row in rows:
+        position = 0
+        for key in row:
+            if key not in heads:
+                heads.insert(position, key)
+            position = heads.index(key) + 1
+    return heads
+
+
+def with_config(row: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Append a configuration to a row; a hyperparameter named like a column becomes `config.NAME`."""
+    return {**row, **{f"{PREFIX}{name}" if name in row else name: value for name, value in config.items()}}
 
 
 def from_csv(cell: str) -> str:

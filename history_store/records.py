@@ -10,6 +10,8 @@ from warmstart.history_store.errors import DataError
 
 Value = int | float | str | bool
 Config = Mapping[str, Value]
+LEFT_OUT = "left_out"
+"""Key of `DatasetInfo.extra`: pictures of the source that could not be decoded when it was added."""
 
 
 def same_config(first: Config, second: Config) -> bool:
@@ -139,3 +141,11 @@ class DatasetInfo:
     def n_images(self) -> int:
         """Return the number of images of all three parts."""
         return self.n_train + self.n_val + self.n_test
+
+    @property
+    def n_of_source(self) -> int | None:
+        """Return the number of images in the source of a whole dataset; None for a part."""
+        if self.parent is not None or self.fraction != 1.0:
+            return None
+        left_out = self.extra.get(LEFT_OUT, "0")
+        return self.n_images + (int(left_out) if left_out.isdecimal() else 0)

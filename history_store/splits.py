@@ -1,13 +1,141 @@
-"""Splits of a source into training, validation and test part: its own, or drawn class by class."""
+"""Parts of a source for training, validation and test, and stratified parts of these: seeded, nested, every class present."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.errors import LabelError
-from warmstart.history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_split
+from warmstart.history_store.errors import LabelError, UsageError
 from warmstart.history_store.wording import some_of
+
+TRAIN, VAL, TEST = 0, 1, 2
+SPLIT_NAMES = ("train", "val", "test")
+
+
+def largest_remainder(
+    counts: NDArray[np.int64],
+    fraction: float,
+    *,
+    low: NDArray[np.int64] | None = None,
+    high: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Divide round(fraction * total) among classes in proportion, at least one a class that has any.
+
+    Args:
+        counts: `c` images a class, each ≥ 0.
+        fraction: in (0, 1].
+        low: `c` smallest shares allowed; one a class that has any, unless given.
+        high: `c` largest shares allowed; the counts, unless given.
+
+    Returns: `c` int64, each at most its count. The whole is max(round(fraction * total), number of non-empty classes).
+    """
+    low = np.minimum(counts, 1) if low is None else low
+    high = counts if high is None else high
+    exact = counts * fraction
+    shares: NDArray[np.int64] = np.clip(np.floor(exact).astype(np.int64), low, high)
+    target = max(round(fraction * int(counts.sum())), int((counts > 0).sum()))
+    while (missing := target - int(shares.sum())) != 0:
+        # Largest remainder first (ties by class number); where the floor of one a class overshot, the smallest gives back.
+        remainder = exact - shares
+        if missing > 0:
+            open_classes = np.flatnonzero(shares < high)
+            order = open_classes[np.argsort(-remainder[open_classes], kind="stable")]
+            shares[order[:missing]] += 1
+        else:
+            open_classes = np.flatnonzero(shares > low)
+            order = open_classes[np.argsort(remainder[open_classes], kind="stable")]
+            shares[order[:-missing]] -= 1
+    return shares
+
+
+def stratified_subsample(labels: NDArray[np.int64], fraction: float, *, seed: int = 0) -> NDArray[np.int64]:
+    """Choose a stratified part of a dataset; smaller fractions under one seed lie inside larger ones.
+
+    Each class is put into one seeded order and its first images are taken; the shares follow the largest-remainder
+    rule. By that rule alone the share of a class may shrink while the whole grows (the Alabama paradox), so the shares
+    at 10 %, 20 %, … 100 % are kept from shrinking, and any other fraction lies between the tenths around it.
+
+    Args:
+        labels: `n` int64.
+        fraction: share of the images, in (0, 1].
+        seed: of the order within the classes.
+
+    Returns: sorted indices into `labels`, int64, at least one a class.
+
+    Raises:
+        UsageError: when the fraction lies outside (0, 1].
+        LabelError: when there are no labels.
+    """
+    if not 0.0 < fraction <= 1.0:
+        msg = f"stratified_subsample: expected a fraction in (0, 1], got fraction={fraction}. Use 0.1 for a tenth."
+        raise UsageError(msg)
+    if labels.size == 0:
+        msg = "stratified_subsample: expected at least one label, got none. Check the dataset's path."
+        raise LabelError(msg)
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = _nested_shares(counts.astype(np.int64), fraction)
+    orders = _class_orders(labels, classes, seed)
+    return np.sort(np.concatenate([order[:share] for order, share in zip(orders, shares, strict=True)]))
+
+
+def stratified_split(
+    labels: NDArray[np.int64], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, seed: int = 0
+) -> NDArray[np.int8]:
+    """Split a dataset into training, validation and test parts, class by class.
+
+    Args:
+        labels: `n` int64.
+        fractions: shares of training, validation and test images; they sum to 1.
+        seed: of the order within the classes.
+
+    Returns: `n` int8 codes: 0 training, 1 validation, 2 test. A class of one image goes to training; further
+    images of a small class go to validation before test.
+
+    Raises:
+        UsageError: when the fractions are negative or do not sum to 1.
+        LabelError: when there are no labels.
+    """
+    if not (min(fractions) >= 0 and abs(sum(fractions) - 1.0) <= 1e-9):
+        msg = f"stratified_split: expected three shares ≥ 0 that sum to 1, got fractions={fractions}. Use (0.6, 0.2, 0.2)."
+        raise UsageError(msg)
+    if labels.size == 0:
+        msg = "stratified_split: expected at least one label, got none. Check the dataset's path."
+        raise LabelError(msg)
+    classes, counts = np.unique(labels, return_counts=True)
+    counts = counts.astype(np.int64)
+    train = largest_remainder(counts, fractions[0]) if fractions[0] > 0 else np.zeros_like(counts)
+    rest = counts - train
+    held_out = fractions[1] + fractions[2]
+    share = fractions[1] / held_out if held_out > 0 else 0.0
+    val = largest_remainder(rest, share) if share > 0 else np.zeros_like(rest)
+    codes = np.full(labels.shape, TEST, dtype=np.int8)
+    for order, n_train, n_val in zip(_class_orders(labels, classes, seed), train, val, strict=True):
+        codes[order[:n_train]] = TRAIN
+        codes[order[n_train : n_train + n_val]] = VAL
+    return codes
+
+
+def _nested_shares(counts: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+    """Divide by largest remainder, between the shares of the tenth below and of the tenth above."""
+    above, low = counts, None
+    for tenth in range(9, 0, -1):
+        shares = largest_remainder(counts, tenth / 10, high=above)
+        if abs(fraction - tenth / 10) < 1e-9:
+            return shares
+        if tenth / 10 < fraction:
+            low = shares
+            break
+        above = shares
+    return largest_remainder(counts, fraction, low=low, high=above)
+
+
+def _class_orders(labels: NDArray[np.int64], classes: NDArray[np.int64], seed: int) -> list[NDArray[np.int64]]:
+    """Order the images of each class at random, every class from its own stream of the seed."""
+    streams = np.random.SeedSequence(seed).spawn(len(classes))
+    by_class = np.argsort(labels, kind="stable").astype(np.int64)
+    members = np.split(by_class, np.searchsorted(labels[by_class], classes[1:]))
+    return [np.random.default_rng(stream).permutation(rows) for stream, rows in zip(streams, members, strict=True)]
+
 
 UNUSED = np.int8(-1)
 

@@ -21,7 +21,7 @@ from warmstart.metafeat.device import cpu_threads, resolve_device
 from warmstart.metafeat.images import to_size
 from warmstart.metafeat.labels import check_contrast
 from warmstart.metafeat.model_file import ModelHeader
-from warmstart.metafeat.sample import SAMPLE, SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows
+from warmstart.metafeat.sample_statistics import SAMPLE, SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History

@@ -46,7 +46,7 @@ class StoredIndex:
     Attributes:
         cells: FAISS's index, mapped.
         norms: distances of some datasets to the nearest one of another group, when it was made; see
-            `warmstart.suggestions.norms`.
+            `warmstart.suggestions.references`.
         rows: today's row of each vector in the cells, -1 = gone; None where nothing has changed.
         fresh: rows that are not in the cells, rising.
     """

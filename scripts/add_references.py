@@ -13,7 +13,8 @@ from pathlib import Path
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import load_manifests
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.references import compute_references, store_references
+from warmstart.suggestions.history_refresh import compute_references
+from warmstart.suggestions.references import store_references
 from warmstart.training.collection.add_sources import rebuild
 
 

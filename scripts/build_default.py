@@ -28,7 +28,8 @@ from warmstart.metafeat.embed import embed_history
 from warmstart.metafeat.model_file import read_header
 from warmstart.models.evaluate import EvaluationSettings, evaluate_history, store_calibration
 from warmstart.models.recipe import Recipe
-from warmstart.suggestions.references import compute_references, store_references
+from warmstart.suggestions.history_refresh import compute_references
+from warmstart.suggestions.references import store_references
 from warmstart.training.collection.add_sources import rebuild
 from warmstart.training.evaluation.methods import PLAIN_STRATEGIES
 from warmstart.training.siamese.from_history import train_from_history

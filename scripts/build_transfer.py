@@ -26,15 +26,16 @@ from warmstart.history_store.manifest import Manifest, load_manifests
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import dump_space
-from warmstart.history_store.subsample import TEST, TRAIN, VAL
+from warmstart.history_store.splits import TEST, TRAIN, VAL
 from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.depths import DEPTHS
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from warmstart.suggestions.embedded_history import calibration_key
-from warmstart.suggestions.references import compute_references, store_references
-from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
+from warmstart.suggestions.history_refresh import compute_references
+from warmstart.suggestions.other_sizes import SmallerParts, smaller_parts_key
+from warmstart.suggestions.references import store_references
 from warmstart.training.sources.obtain import open_manifest
 from warmstart.training.workloads import get_workload
 from warmstart.training.workloads.transfer.frozen import PARTS, by_chosen_heads, draw_pool, draw_split

@@ -27,9 +27,8 @@ from warmstart.history_store.space import dump_space
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.metafeat.pretrained.landmarks import SIZE
 from warmstart.suggestions.embedded_history import calibration_key
-from warmstart.suggestions.own_pixels import OWN_PIXELS_KEY, SIDE, OwnPixels
+from warmstart.suggestions.other_sizes import OWN_PIXELS_KEY, SIDE, OwnPixels, SmallerParts, smaller_parts_key
 from warmstart.suggestions.references import References, join_references, references_key
-from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
 from warmstart.training.workloads import get_workload
 
 OLD_SIDE = 32

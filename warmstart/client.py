@@ -19,7 +19,7 @@ from warmstart.service.shapes import STUDY, answer_shape
 from warmstart.service.transport import Transport, segment
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.doubts import Doubt, doubt_class_names
+from warmstart.suggestions.confidence import Doubt, doubt_class_names
 from warmstart.suggestions.query import Dataset
 from warmstart.training.workloads import DEFAULT, measures
 

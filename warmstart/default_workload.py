@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warmstart.glance import glance
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
-from warmstart.locations import HISTORY_VARIABLE, MODEL_VARIABLE, PathLike, history_path, model_path, never_measured
+from warmstart.locations import (
+    HISTORY_VARIABLE,
+    MODEL_VARIABLE,
+    PathLike,
+    glance,
+    history_path,
+    model_path,
+    never_measured,
+)
 from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 
 if TYPE_CHECKING:

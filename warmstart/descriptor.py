@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError
-from warmstart.metafeat.class_signal import ClassSignal
-from warmstart.metafeat.sample_statistics import SampleStatistics
+from warmstart.metafeat.sample_statistics import ClassSignal, SampleStatistics
 from warmstart.suggestions.records import DatasetSummary
 
 SCHEMA_VERSION = 1

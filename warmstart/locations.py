@@ -1,11 +1,13 @@
-"""Paths of history and model: given, from the environment, or shipped."""
+"""Paths of history and model (given, from the environment, or shipped), and the fields of a history that select its model."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from warmstart.glance import glance
 from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
+from warmstart.history_store.records import Config
 
 PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
@@ -134,3 +136,37 @@ def _resolve(path: str | os.PathLike[str] | None, variable: str, shipped: Path, 
         msg = f"{shipped}: expected the shipped {kind}, got nothing. Install warmstart anew, or name one with `{kind}` or ${variable} (`{maker}` makes one)."
         raise StorageError(msg)
     return shipped
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Fields of `warmstart.history_store.history.History`, under the same names."""
+
+    space_json: str
+    model_hashes: tuple[str, ...]
+    stored_size: int
+    configs: tuple[Config, ...] = ()
+
+
+def glance(history: Path) -> Glance:
+    """Read the fields once for each state of the file, as opening a history is slow.
+
+    Raises: what `History.open` raises.
+    """
+    return _glance(history, _state(history))
+
+
+@lru_cache(maxsize=8)
+def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
+    from warmstart.history_store.history import History
+
+    with History.open(history) as opened:
+        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size, tuple(opened.configs))
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size

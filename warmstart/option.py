@@ -79,9 +79,10 @@ def option_of(record: type[Any], name: str, **changes: Any) -> Any:
     return field(default=default, metadata={"option": replace(about(item), **changes)})
 
 
-def options_of(record: type[Any]) -> list[Any]:
-    """List the fields of a record that are options of the command line."""
-    return [item for item in fields(record) if "option" in item.metadata and about(item).on_command_line]
+def options_of(record: type[Any]) -> list[tuple[Any, Option]]:
+    """List the fields of a record that are options of the command line, each with what is stated of it."""
+    items = [(item, about(item)) for item in fields(record) if "option" in item.metadata]
+    return [(item, option) for item, option in items if option.on_command_line]
 
 
 def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:

@@ -24,22 +24,29 @@ MOVED = {
     "history_store": "warmstart.history_store",
     "history_store.foreign_import": "warmstart.history_store.external_import",
     "metafeat": "warmstart.metafeat",
+    "metafeat.class_signal": "warmstart.metafeat.sample_statistics",
     "training": "warmstart.training",
     "training.budget": "warmstart.training.workloads.cnn.budget",
     "training.collect": "warmstart.training.collection.collect",
     "training.enrol": "warmstart.training.collection.add_sources",
     "training.executor": "warmstart.training.processes.executor",
     "warmstart.exit_codes": "warmstart.status",
+    "warmstart.metafeat.class_signal": "warmstart.metafeat.sample_statistics",
     "warmstart.importing": "warmstart.histories.import_runs",
     "warmstart.integrations.optuna_space": "warmstart.integrations.optuna.space",
     "warmstart.suggestions.durations": "warmstart.timing.durations",
+    "warmstart.suggestions.norms": "warmstart.suggestions.references",
+    "warmstart.suggestions.own_pixels": "warmstart.suggestions.other_sizes",
+    "warmstart.suggestions.row_memory": "warmstart.suggestions.embedded_history",
     "warmstart.suggestions.short_run": "warmstart.timing.short_run",
+    "warmstart.suggestions.tuned_before": "warmstart.suggestions.location",
+    "warmstart.suggestions.smaller_parts": "warmstart.suggestions.other_sizes",
     "warmstart.suggestions.time_plan": "warmstart.timing.plan",
     "warmstart.studies.kinds": "warmstart.studies.objectives.load",
     "warmstart.studies.network": "warmstart.training.workloads.cnn.classifier",
     "warmstart.studies.runner": "warmstart.studies.execution.trial_process",
 }
-"""Modules of 0.1 and 0.2, or packages above them, and their present names."""
+"""Modules of 0.1 to 0.3, or packages above them, and their present names."""
 
 RENAMED = {
     "bo.restarts.Elsewhere": "FreshProcess",

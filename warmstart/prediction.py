@@ -17,8 +17,7 @@ from warmstart.history_store.errors import BrokenImagesError, DataError, LabelEr
 from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, right_of_100
-from warmstart.html import section, table
-from warmstart.notebook import frame_of, shows_progress
+from warmstart.notebook import frame_of, section, shows_progress, table
 
 if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource

@@ -18,7 +18,6 @@ from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import LeaseLostError, OtherStudyError, StorageError, UsageError, WarmstartError
 from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import duration, some_of
-from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.service.shapes import STUDY
 from warmstart.service.transport import segment
@@ -28,23 +27,26 @@ from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
-from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress
-from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
-from warmstart.studies.results.saved_networks import check_savable, save_best, saved_model
+from warmstart.studies.results.saved_networks import check_savable
 from warmstart.studies.results.summary import JointResult, TuneResult
-from warmstart.studies.results.trial import Trial, Trials, best_of, check_any_error, failures
+from warmstart.studies.results.trial import Trial, Trials, best_of, failures
 from warmstart.studies.results.watch import warn_first_failure
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
 from warmstart.studies.study_names import candidate_names, explicit_names, new_study_line
-from warmstart.studies.study_outputs import outputs_of_trials
+from warmstart.studies.study_outputs import (
+    KEPT_ON_SERVER,
+    StudyOutputs,
+    finish_studies,
+    finish_study,
+    outputs_of_trials,
+)
 from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
-from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.studies.execution.worker import Limits
@@ -77,27 +79,10 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     began = time.monotonic()
     options.check_time(server=True)
     save = None if options.save_model is None else Path(options.save_model)
-    (name,), (server_result,) = _run_named([dataset], options, client, saved=[save], split="equal")
+    (server_result,) = _run_named([dataset], options, client, saved=[save], split="equal")
     result = replace(server_result.result, seconds=time.monotonic() - began)
-    path = _report_path(options)
-    if path is not None:
-        reported = replace(result, report=str(path))
-        result = (
-            reported if _try_write(path, lambda: write_report(path, reported, server_result.plan), options) else result
-        )
-    check_any_error(name, result.trials, workload=server_result.plan.workload)
-    if save is None:
-        return result
-    saved = save_best(save, server_result.plan, result.trials, options.ensemble, options.on_message)
-    if saved is None:
-        return result
-    record = saved_model(save, saved)
-    result = replace(result, saved_model=record)
-    if path is not None and result.report is not None and dataset is not None:
-        judged, left_out = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
-        told = classifier_record(judged, record, left_out, saved.examination, read_header(save))
-        _try_write(path, lambda: add_classifier(path, told, record), options)
-    return result
+    outputs = StudyOutputs(None, save)
+    return finish_study(result, server_result.plan, outputs, options, _report_path(options), kept=KEPT_ON_SERVER)
 
 
 def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: Client, *, split: Split) -> JointResult:
@@ -107,7 +92,7 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
     check_different(paths, [canonical(path) for path in paths])
     labels, study = dataset_labels(paths), options.study
     saved = [None if options.save_model is None else with_label(Path(options.save_model), label) for label in labels]
-    _, server_results = _run_named(paths, options, client, saved=saved, split=split)
+    server_results = _run_named(paths, options, client, saved=saved, split=split)
     joint = JointResult(
         client.transport.url,
         split,
@@ -115,26 +100,15 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
         tuple(server_result.n_design for server_result in server_results),
         seconds=time.monotonic() - began,
     )
-    title, report = study or f"{labels[0]}-and-{len(labels) - 1}-more", _report_path(options)
-    if report is not None:
-        reported, plans = replace(joint, report=str(report)), [server_result.plan for server_result in server_results]
-        is_written = _try_write(report, lambda: write_joint_report(report, title, reported, plans), options)
-        joint = reported if is_written else joint
-    check_any_error(
-        title,
-        [trial for server_result in server_results for trial in server_result.result.trials],
-        workload=server_results[0].plan.workload,
+    return finish_studies(
+        joint,
+        [server_result.plan for server_result in server_results],
+        [StudyOutputs(None, file) for file in saved],
+        options,
+        _report_path(options),
+        title=study or f"{labels[0]}-and-{len(labels) - 1}-more",
+        kept=KEPT_ON_SERVER,
     )
-    studies = []
-    for result, server_result, file in zip(joint.studies, server_results, saved, strict=True):
-        if file is not None:
-            classifier = save_best(file, server_result.plan, result.trials, options.ensemble, options.on_message)
-            result = result if classifier is None else replace(result, saved_model=saved_model(file, classifier))
-        studies.append(result)
-    joint = replace(joint, studies=tuple(studies))
-    if report is not None and joint.report is not None and any(result.saved_model for result in studies):
-        _try_write(report, lambda: write_joint_report(report, title, joint, plans), options)  # which names the files
-    return joint
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +127,12 @@ def _run_named(
     *,
     saved: Sequence[Path | None],
     split: Split,
-) -> tuple[tuple[str, ...], list[_ServerResult]]:
+) -> list[_ServerResult]:
     """Run the studies of datasets under `study`, else under the first default names that are free or ask the same."""
     if options.study is not None:
         names = explicit_names(paths, options.study)
         options = _with_workload_of(names, options, client)
-        return names, _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
+        return _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
     _check(options, saved)
     existing, earlier = {study["name"] for study in client.studies()}, None
     fresh = _with_workload_of((), options, client)
@@ -171,7 +145,7 @@ def _run_named(
         try:
             studies = dict(zip(names, paths, strict=True))
             asked = fresh if may_begin else _with_workload_of(names, options, client)
-            return names, _run_studies(studies, asked, client, saved=saved, split=split)
+            return _run_studies(studies, asked, client, saved=saved, split=split)
         except OtherStudyError as error:
             earlier = names[0], error.differences
     raise AssertionError
@@ -570,15 +544,3 @@ def _log(options: TuneOptions) -> Path | None:
     """Return the path of the trials' log: as named, else beside the report, if any."""
     report = _report_path(options)
     return Path(options.log) if options.log is not None else None if report is None else log_beside(report)
-
-
-def _try_write(path: Path, write: Callable[[], None], options: TuneOptions) -> bool:
-    """Write a report; a failure is a message, since the study is on the server."""
-    try:
-        write()
-    except OSError as error:
-        options.on_message(
-            f"{path}: the report could not be written ({error.strerror}); the study is on the server all the same."
-        )
-        return False
-    return True

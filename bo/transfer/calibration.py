@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from warmstart.bo.transfer.regret import regret_curve
 from warmstart.bo.transfer.strategies.joint import expected_regrets, query_weights
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.bo.transfer.strategies.query import UNCALIBRATED, Query, Reach
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED, Query, Reach, number_groups
 from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, UsageError
 
 REACHES = (0.3, 1.0, 3.0, 10.0, 30.0, math.inf)

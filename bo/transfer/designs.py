@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.bo.transfer.strategies import STRATEGIES, Choice, Dedupe, Query
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.bo.transfer.strategies.query import equal_weights, number_groups
 from warmstart.history_store.errors import DataError, UsageError
 
 WITH_DISTANCES = "joint"
@@ -68,7 +68,7 @@ def designs(
         calibration: for `joint`: reliability of the distances; see `warmstart.bo.transfer.calibration.calibrate`.
         groups: `m` names of the datasets' sources: siblings and parts count as one. None = each dataset is a source.
         noise: standard deviation of an error as a share of its dataset's range, for `joint` and `portfolio`: they do
-            not follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` fits short runs.
+            not follow leads that may be luck. `warmstart.bo.transfer.strategies.scenarios.USUAL_NOISE` fits short runs.
 
     Returns: k choices, best first.
 

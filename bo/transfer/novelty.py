@@ -88,7 +88,7 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
     The limit is low then: `SILENT_SHARE` of the history's datasets would score below it.
 
     Args:
-        weight: of the query's labels, see `warmstart.metafeat.class_signal`.
+        weight: of the query's labels, see `warmstart.metafeat.sample_statistics`.
         effects: scores per unit of weight of the history's datasets; without any, `WEAK_EFFECT`.
 
     Returns: the limit, at most `CHANCE_SCORE`.

@@ -24,7 +24,7 @@ from warmstart.history_store.file.layout import (
     write_json,
 )
 from warmstart.history_store.records import DatasetInfo
-from warmstart.history_store.subsample import SPLIT_NAMES
+from warmstart.history_store.splits import SPLIT_NAMES
 
 Split = Literal["train", "val", "test"]
 

@@ -29,9 +29,8 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.limits import UNPACKED, check_picture_file, ordinary_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
-from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.labels import LABELS, choose_column, encode_labels, read_labels
 from warmstart.history_store.readers.registry import Place, Reader
-from warmstart.history_store.readers.table_labels import LABELS, choose_column, read_labels
 from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_by_name, walk
 from warmstart.history_store.wording import in_words
 

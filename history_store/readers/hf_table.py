@@ -24,10 +24,9 @@ from warmstart.history_store.limits import check_parquet, check_picture_file, ch
 from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
-from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.labels import choose_column, encode_labels, read_labels
 from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
-from warmstart.history_store.readers.table_labels import choose_column, read_labels
 from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 
 ENDINGS = (".parquet", ".arrow")

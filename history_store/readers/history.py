@@ -10,7 +10,7 @@ import numpy as np
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.readers.arrays import ArraySource, Block
 from warmstart.history_store.readers.labels import encode_labels
-from warmstart.history_store.subsample import SPLIT_NAMES
+from warmstart.history_store.splits import SPLIT_NAMES
 
 
 def open_stored(path: Path, name: str) -> ArraySource:

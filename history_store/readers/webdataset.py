@@ -19,10 +19,9 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.picture import SUFFIXES, is_picture
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
-from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.labels import LABELS, encode_labels, read_labels
 from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
-from warmstart.history_store.readers.table_labels import LABELS, read_labels
 from warmstart.history_store.readers.tar_members import TarFolderSource, TarPicture, tar_members
 from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 

@@ -122,7 +122,7 @@ class LandmarkModel:
         """Compute the error of the best ridge on the network's features of images, each left out in turn.
 
         Args:
-            images: `n x s x s x c` uint8 of `warmstart.metafeat.sample.SHARP_SIZE`, c = 1 or 3.
+            images: `n x s x s x c` uint8 of `warmstart.metafeat.sample_statistics.SHARP_SIZE`, c = 1 or 3.
             labels: `n` class indices.
         """
         with one_thread():

@@ -18,7 +18,7 @@ from warmstart.bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import views
 from warmstart.suggestions.run_forecasts import read_curves
 

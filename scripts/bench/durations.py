@@ -32,7 +32,7 @@ def main() -> None:
         infos = [info for name in history.names if (info := history.dataset(name)).parent is None]
         seconds, origin = read_durations(history, [info.name for info in infos])
         units = np.nan_to_num(history.configs_unit, nan=0.5)
-    data = seconds, np.array([info.group for info in infos]), units, np.array([sizes_of(info) for info in infos])
+    data = seconds, np.array([info.group for info in infos]), units, sizes_of(infos)
     rows = [each for group in sorted(set(data[1])) for each in left_out(data, group, rng)]
     found = {name: summary([row for row in rows if row[0] == name]) for name in dict.fromkeys(row[0] for row in rows)}
     report = {

@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of, views
 
 TOLD = (0, 1, 3, 8)

@@ -19,7 +19,7 @@ from runs import write_report
 from ten_minutes import LITE, features
 
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.subsample import stratified_split
+from warmstart.history_store.splits import stratified_split
 from warmstart.metafeat.pretrained.depths import Depth
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 from warmstart.training.workloads.transfer.members import choose_members, error_interval, wrong_answers

@@ -22,7 +22,7 @@ from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import find_backbone
 from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
-from warmstart.metafeat.pretrained.learning_curve import forecast_error, learning_curve
+from warmstart.metafeat.pretrained.logistic import forecast_error, learning_curve
 from warmstart.studies.results.classifier_record import rank_labels
 
 KEPT = ("dog_breeds12", "playing_cards14", "produce5", "retina4")

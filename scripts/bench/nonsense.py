@@ -23,7 +23,8 @@ from warmstart.history_store.readers import open_arrays
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.embed import embed_source
 from warmstart.suggestions.confidence import judge_query
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.records import Confidence
 
 DRAWS = (50, 200, None)

@@ -21,9 +21,10 @@ from runs import write_report
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError
 from warmstart.locations import history_path, model_path
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.own_pixels import after_minutes, fitting_datasets, side_of
+from warmstart.suggestions.other_sizes import after_minutes, fitting_datasets, side_of
 
 Look = tuple[NDArray[np.float64], float]
 OLD_SIDE = 32

@@ -23,11 +23,10 @@ from runs import write_report
 from warmstart.history_store.readers import open_images
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.pretrained.landmarks import SIZE
-from warmstart.metafeat.sample import sample_rows
-from warmstart.metafeat.sample_statistics import sample_statistics
-from warmstart.suggestions.confidence import judge_query
-from warmstart.suggestions.doubts import find_doubts
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.metafeat.sample_statistics import sample_rows, sample_statistics
+from warmstart.suggestions.confidence import find_doubts, judge_query
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import load_embedded_history
 
 Images, Labels, Rng = NDArray[np.uint8], NDArray[np.int64], np.random.Generator
 DRAWN = (None, 50)

@@ -29,7 +29,7 @@ from warmstart.bo.transfer.regret import regret_curve
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.studies.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.training.evaluation.table import history_table, read_table
 
 Floats = NDArray[np.float64]

@@ -29,9 +29,8 @@ from warmstart.descriptor import Descriptor
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.locations import model_path, shipped_history
-from warmstart.metafeat.class_signal import ClassSignal
 from warmstart.metafeat.model_file import read_header
-from warmstart.metafeat.sample_statistics import SampleStatistics
+from warmstart.metafeat.sample_statistics import ClassSignal, SampleStatistics
 from warmstart.suggestions.references import References, read_references, store_references
 
 ECHO = """

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from time_plan import NOISE, SHORT, read
 
-from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.bo.transfer.strategies.query import equal_weights, number_groups
 from warmstart.timing.forecast import TimedRun, fit_durations
 from warmstart.timing.schedule import SURE, plan_runs
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from runs import resume, write_report
 
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.subsample import stratified_split
+from warmstart.history_store.splits import stratified_split
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs, softmax
 from warmstart.metafeat.pretrained.logistic import fit_logistic_path
 

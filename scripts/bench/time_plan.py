@@ -22,12 +22,11 @@ from warmstart.bo.surrogates import find_surrogate
 from warmstart.bo.transfer.curve_forecast import SHARES
 from warmstart.bo.transfer.strategies.joint import nearness_weights
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.bo.transfer.strategies.query import UNCALIBRATED
-from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED, equal_weights, number_groups
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves
 from warmstart.timing.durations import read_durations, sizes_of
 from warmstart.timing.forecast import TimedRun, fit_durations
@@ -91,7 +90,7 @@ def read(options):
         "curves": curves,
         "units": units,
         "vectors": embedded.vectors[rows].astype(float),
-        "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
+        "sizes": sizes_of([embedded.about[row] for row in rows]),
         "reach": UNCALIBRATED if embedded.calibration is None else embedded.calibration.reach,
     }
 

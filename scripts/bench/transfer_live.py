@@ -30,7 +30,7 @@ from runs import resume
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.picture import square_arrays
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.subsample import stratified_split, stratified_subsample
+from warmstart.history_store.splits import stratified_split, stratified_subsample
 from warmstart.training.workloads import load_classifier
 
 GIVEN, ASKED, SIZE = 800, 1500, 128

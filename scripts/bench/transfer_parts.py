@@ -21,9 +21,10 @@ from warmstart.bo.transfer.designs import initial_designs
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.pretrained.depths import DEPTHS
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.smaller_parts import SmallerParts
+from warmstart.suggestions.other_sizes import SmallerParts
 
 Array = NDArray[np.float64]
 TIMES = (1, 3)

@@ -19,7 +19,7 @@ from warmstart.bo.transfer.designs import initial_designs
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.pretrained.depths import DEPTHS
 from warmstart.metafeat.pretrained.heads import HeadKind, head_specs
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.training.workloads.transfer.frozen import by_chosen_heads
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")

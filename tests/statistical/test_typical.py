@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from warmstart.api import answer
-from warmstart.history_store.subsample import TRAIN, stratified_split
+from warmstart.history_store.splits import TRAIN, stratified_split
 
 SOURCES = Path(__file__).parents[3] / "shared" / "datasets"
 
@@ -49,7 +49,7 @@ def test_most_nonsense_is_told():
     from nonsense_families import FAMILIES
 
     from warmstart.locations import history_path, model_path
-    from warmstart.suggestions.embedded_history import load_embedded_history
+    from warmstart.suggestions.embeddings import load_embedded_history
 
     embedded = load_embedded_history(history_path(None), model_path(None))
     bases = [case for _, _, case in read_sources(SOURCES)]

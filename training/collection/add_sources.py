@@ -19,8 +19,7 @@ from warmstart.history_store.manifest import Manifest
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.shards import history_from_shards
-from warmstart.history_store.splits import split_codes
-from warmstart.history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
+from warmstart.history_store.splits import TEST, TRAIN, VAL, split_codes, stratified_subsample
 from warmstart.training.sources.obtain import open_manifest
 
 OnBroken = Callable[[BrokenImage], object] | None

@@ -17,8 +17,8 @@ from warmstart.bo.transfer.calibration import Calibration, calibrate, can_calibr
 from warmstart.bo.transfer.designs import WITH_DISTANCES, initial_designs
 from warmstart.bo.transfer.strategies import STRATEGIES, Query
 from warmstart.bo.transfer.strategies.joint import expected_regrets
-from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
-from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.bo.transfer.strategies.query import number_groups
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]

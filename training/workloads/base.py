@@ -22,13 +22,14 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
-from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
-from warmstart.training.workloads.familiar import Familiar
-from warmstart.training.workloads.run_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
+
+    from warmstart.metafeat.pretrained.logistic import CurvePoint
+    from warmstart.training.workloads.familiar import Familiar
+    from warmstart.training.workloads.run_plan import PictureFacts, RunPlan
 
 SPREAD = 32
 """Random configurations of a space in `Workload.check_space`."""

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.images import BrokenImage, ImageSource
 from warmstart.history_store.picture import square_arrays
-from warmstart.history_store.splits import split_codes
-from warmstart.history_store.subsample import SPLIT_NAMES, stratified_subsample
+from warmstart.history_store.splits import SPLIT_NAMES, split_codes, stratified_subsample
 from warmstart.metafeat.broken_rows import left_out_pictures
 from warmstart.metafeat.labels import check_contrast
 

@@ -22,6 +22,21 @@ class Entry(NamedTuple):
     line: str
     example: tuple[str, ...]
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words of the command line that name the command."""
+        return (self.group, self.name) if self.group else (self.name,)
+
+    @property
+    def module(self) -> str:
+        """Return the full name of the command's module."""
+        return f"warmstart.cli.{self.target.partition(':')[0]}"
+
+    def load(self) -> Callable[..., None]:
+        """Import the function of the command."""
+        function: Callable[..., None] = getattr(import_module(self.module), self.target.partition(":")[2])
+        return function
+
 
 TITLES = {
     "Pictures": ("classify", "example", "predict", "export"),
@@ -402,13 +417,12 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
         name: typer.Typer(cls=GroupOfCommands, no_args_is_help=True, rich_markup_mode=None) for name in GROUPS
     }
     for entry in COMMANDS:
-        words = (entry.group, entry.name) if entry.group else (entry.name,)
-        is_called = command is None or command[: len(words)] == words
-        run = _function(entry.target) if is_called else _not_called
+        is_called = command is None or command[: len(entry.words)] == entry.words
+        run = entry.load() if is_called else _not_called
         groups[entry.group].command(
             entry.name, cls=GroupedCommand, short_help=entry.line, epilog=_example(entry.example)
         )(run)
-        for former in (old for old, new in FORMER_NAMES.items() if (new,) == words):
+        for former in (old for old, new in FORMER_NAMES.items() if (new,) == entry.words):
             tree.command(former, cls=GroupedCommand, hidden=True)(run)
     for name, line in GROUPS.items():
         tree.add_typer(groups[name], name=name, help=line)
@@ -425,13 +439,6 @@ def root(
     ] = False,
 ) -> None:
     """Tune faster: start from configurations that won on similar datasets."""
-
-
-def _function(target: str) -> Callable[..., None]:
-    """Import the function of a command."""
-    module, _, name = target.partition(":")
-    function: Callable[..., None] = getattr(import_module(f"warmstart.cli.{module}"), name)
-    return function
 
 
 def _not_called() -> None:

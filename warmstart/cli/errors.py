@@ -2,11 +2,15 @@
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.errors import WarmstartError, with_subject
+
+if TYPE_CHECKING:
+    from warmstart.cli.app import Entry
 
 
 def option_of(param: str) -> str:
@@ -26,15 +30,9 @@ def error_text(error: BaseException, words: Sequence[str] | None = None) -> str:
 
 def argument_names(words: Sequence[str]) -> dict[str, str]:
     """Return the names of a command's parameters in its help: options and positional arguments."""
-    import typer
+    from warmstart.cli.app import COMMANDS
 
-    from warmstart.cli.app import make_app
-
-    command: Any = typer.main.get_command(make_app(tuple(words)))
-    # What follows a command's own name is an argument.
-    for word in words:
-        command = getattr(command, "commands", {word: command}).get(word)
-    params = getattr(command, "params", ())
+    params = next((_params(entry) for entry in COMMANDS if tuple(words[: len(entry.words)]) == entry.words), ())
     options = [option for param in params if param.param_type_name == "option" for option in param.opts]
     arguments = [param for param in params if param.param_type_name == "argument"]
     return {
@@ -49,7 +47,7 @@ def in_options(text: str) -> str:
 
     def spelled(name: re.Match[str]) -> str:
         option = option_of(name[1])
-        return option if option in known_options() else name[0]
+        return option if is_option(option) else name[0]
 
     return re.sub(r"`([a-z_]+)`", spelled, text)
 
@@ -60,15 +58,19 @@ def log_in_options(record: logging.LogRecord) -> bool:
     return True
 
 
+def is_option(option: str) -> bool:
+    """Tell whether a command has an option; the others' modules are imported only if the called command's lacks it."""
+    from warmstart.cli.app import COMMANDS
+
+    entries = sorted(COMMANDS, key=lambda entry: entry.module not in sys.modules)
+    return any(option in param.opts for entry in entries for param in _params(entry))
+
+
 @cache
-def known_options() -> frozenset[str]:
-    """List the options of all commands."""
+def _params(entry: "Entry") -> Sequence[Any]:
+    """List the parameters of a command as Typer makes them."""
     import typer
 
-    from warmstart.cli.app import app
-
-    def walk(command: Any) -> set[str]:
-        options = {option for param in command.params for option in param.opts}
-        return options.union(*(walk(sub) for sub in getattr(command, "commands", {}).values()))
-
-    return frozenset(walk(typer.main.get_command(app)))
+    alone = typer.Typer(add_completion=False)
+    alone.command()(entry.load())
+    return typer.main.get_command(alone).params

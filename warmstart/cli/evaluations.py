@@ -150,8 +150,8 @@ def remove(
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.locations import history_path
+    from warmstart.suggestions.other_sizes import drop_smaller_parts
     from warmstart.suggestions.references import drop_references
-    from warmstart.suggestions.smaller_parts import drop_smaller_parts
 
     path = history_path(history)
     if (name is None) == (bundle is None):

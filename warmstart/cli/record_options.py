@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from warmstart.option import MOST_SEED, Option, about, options_of
+from warmstart.option import MOST_SEED, Option, options_of
 
 _WORDS = {int: "N", float: "N", Path: "PATH", str: "TEXT"}
 """The words for a value in help, by its type."""
@@ -29,6 +29,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, Any] = {
         name: item.annotation for name, item in parameters.items() if is_dataclass(item.annotation)
     }
+    options = {name: options_of(record) for name, record in records.items()}
     derived: dict[str, inspect.Parameter] = {}
     every: list[inspect.Parameter] = []
     for name, parameter in parameters.items():
@@ -36,7 +37,9 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             every.append(_with_word(parameter))
             continue
         record = records[name]
-        more = {item.name: _parameter(item, record) for item in options_of(record) if item.name not in derived}
+        more = {
+            item.name: _parameter(item, option, record) for item, option in options[name] if item.name not in derived
+        }
         derived |= more
         every += more.values()
     if "seed" not in {item.name for item in every}:
@@ -47,8 +50,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, **values: Any) -> None:
-        options = {name: _plain(values.pop(name)) for name in derived}
-        command(*args, **values, **{name: _read(record, options) for name, record in records.items()})
+        plain = {name: _plain(values.pop(name)) for name in derived}
+        command(*args, **values, **{name: _read(record, options[name], plain) for name, record in records.items()})
 
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {item.name: item.annotation for item in every}
@@ -62,15 +65,15 @@ def _rank(parameter: inspect.Parameter) -> int:
     return 1 if parameter.annotation.__metadata__[0].rich_help_panel is None else 2
 
 
-def _read(record: type[Any], values: dict[str, Any]) -> Any:
+def _read(record: type[Any], options: Sequence[tuple[Field[Any], Option]], values: dict[str, Any]) -> Any:
     """Make a record from the values of the command line; an option that may be repeated is a tuple."""
-    given = {item.name: values[item.name] for item in options_of(record) if values[item.name] is not None}
+    given = {item.name: values[item.name] for item, _ in options if values[item.name] is not None}
     return record(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
+def _parameter(item: Field[Any], option: Option, record: type[Any]) -> inspect.Parameter:
     """Make the parameter of a command from a record's field."""
-    option, kind = about(item), _type(item)
+    kind = _type(item, option)
     owner = next(base for base in record.__mro__ if item.name in inspect.get_annotations(base))
     is_choice = isinstance(option.choices, tuple) and bool(option.choices)
     prefix: str | None = getattr(record, "VARIABLES", None)
@@ -78,7 +81,7 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     info = typer.Option(
         *flags,
         help=_with_choices(option) if is_choice else option.help,
-        metavar=option.metavar or ("NAME" if is_choice else _word(item, kind)),
+        metavar=option.metavar or ("NAME" if is_choice else _word(item, option, kind)),
         min=option.least,
         max=option.most,
         count=option.is_counted,
@@ -97,9 +100,8 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     )
 
 
-def _type(item: Field[Any]) -> Any:
+def _type(item: Field[Any], option: Option) -> Any:
     """Return the type of an option on the command line."""
-    option = about(item)
     if option.type is not None:
         return option.type
     if isinstance(option.choices, tuple) and option.choices:
@@ -117,9 +119,9 @@ def _with_choices(option: Option) -> str:
     return f"{option.help.rstrip('.')}: {', '.join(names[:-1])} or {names[-1]}."
 
 
-def _word(item: Field[Any], kind: Any) -> str | None:
+def _word(item: Field[Any], option: Option, kind: Any) -> str | None:
     """Return the word for an option's value in help; None for a flag."""
-    if about(item).is_counted or kind in (bool, bool | None):
+    if option.is_counted or kind in (bool, bool | None):
         return None
     return "PATH" if "Path" in str(item.type) else _WORDS.get((*get_args(kind), kind)[0])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from warmstart.cli.shell import Shell
-from warmstart.option import MOST_SEED, about, option, options_of, required
+from warmstart.option import MOST_SEED, Option, option, options_of, required
 
 if TYPE_CHECKING:
     from warmstart.history_store.records import Evaluation
@@ -33,22 +33,24 @@ class RecordCall(Shell):
     server: str | None = option(None, "Record it in the history of a `warmstart serve`.", metavar="URL", is_main=True)
 
 
-def _pattern(item: Any) -> re.Pattern[str]:
+def _pattern(option: Option) -> re.Pattern[str]:
     """Return the pattern of an option's values that Typer would read the same way."""
-    choices, kind = about(item).choices, about(item).type
+    choices, kind = option.choices, option.type
     if isinstance(choices, tuple) and choices:
         return re.compile("|".join(choices))
     return _NUMBER if kind is float else _SEED if kind is int else _TEXT
 
 
-_OPTIONS = {flag: item for item in options_of(RecordCall) for flag in about(item).flags or (f"--{item.name}",)}
+_OPTIONS = {
+    flag: (item, option) for item, option in options_of(RecordCall) for flag in option.flags or (f"--{item.name}",)
+}
 FLAGS: Mapping[str, tuple[str, Any]] = {
-    flag: (item.name, 1 if about(item).is_counted else True)
-    for flag, item in _OPTIONS.items()
-    if about(item).is_counted or item.default is False
+    flag: (item.name, 1 if option.is_counted else True)
+    for flag, (item, option) in _OPTIONS.items()
+    if option.is_counted or item.default is False
 }
 """Options without a value: argument, value."""
-VALUES = {flag: (item.name, _pattern(item)) for flag, item in _OPTIONS.items() if flag not in FLAGS}
+VALUES = {flag: (item.name, _pattern(option)) for flag, (item, option) in _OPTIONS.items() if flag not in FLAGS}
 """Options with a value of a plain call: argument, pattern of the value."""
 
 

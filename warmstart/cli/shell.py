@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from warmstart.cli.errors import in_options
 from warmstart.cli.table import Row, table
-from warmstart.history_store.quoting import in_json, in_line, in_yaml
+from warmstart.history_store.quoting import in_json, in_line, in_yaml, to_csv
 from warmstart.option import option
 
 if TYPE_CHECKING:
@@ -104,8 +104,6 @@ class Shell:
         if self.format == "table":
             self.table(rows, title=title, optional=optional)
         else:
-            from warmstart.suggestions.formats import to_csv
-
             write_program(
                 to_csv(rows)
                 if self.format == "csv"
@@ -162,8 +160,8 @@ def _ignore(*_position: object, **_named: object) -> None:
 
 def write(*lines: str, width: int | None = None) -> None:
     """Write lines for people to stdout, quoted, wrapped at a width."""
-    for line in lines:
-        sys.stdout.write(wrapped(in_line(line), width) + "\n")
+    for line in [in_line(line) for line in lines]:
+        sys.stdout.write(wrapped(line, width) + "\n")
 
 
 def write_program(text: str) -> None:

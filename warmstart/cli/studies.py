@@ -8,6 +8,7 @@ import typer
 from warmstart.cli.options import RawOption, SeedOption, one_of
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
+from warmstart.history_store.quoting import with_config
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
@@ -119,8 +120,6 @@ def show(
 
 def _trial_row(row: dict[str, Any], record: "StudyRecord", metric: "Metric") -> dict[str, Any]:
     """Return the row of a trial as a table shows it."""
-    from warmstart.suggestions.formats import with_config
-
     warm = {} if not record.warm else {"warm": "yes" if row["warm"] else None}
     return with_config(
         {"trial": row["trial"], metric.name: metric.to_value(row["error"]), **warm, "seconds": row["duration"]},

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warmstart.history_store.quoting import in_line
+from warmstart.history_store.quoting import heads_of, in_line
 from warmstart.history_store.wording import in_short
 
 Row = Mapping[str, Any]
@@ -65,11 +65,8 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
-    # Imported here, as `--help` needs no table.
-    from warmstart.suggestions.formats import heads_of
-
     heads = heads_of(rows)
-    columns = [_column(rows, head) for head in heads]
+    columns = _columns(rows, heads)
     if not columns:
         return Table(())
     if _least(columns) <= width:
@@ -84,11 +81,10 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
     return Table(_transposed(columns, width))
 
 
-def cell(value: Any) -> str:
-    """Write one value for people: numbers by `in_short`, `-` for None and NaN."""
-    if value is None or value != value:
-        return "-"
-    return in_line(" ".join(in_short(value).split()))
+def cells(values: Sequence[Any]) -> tuple[str, ...]:
+    """Write values for people: numbers by `in_short`, `-` for None and NaN."""
+    texts = ["-" if value is None or value != value else " ".join(in_short(value).split()) for value in values]
+    return tuple(map(in_line, texts))
 
 
 def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
@@ -103,11 +99,14 @@ def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     ), error.end
 
 
-def _column(rows: Sequence[Row], head: str) -> _Column:
-    values = [row.get(head) for row in rows]
-    return _Column(
-        in_line(head), tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values)
-    )
+def _columns(rows: Sequence[Row], heads: Sequence[str]) -> list[_Column]:
+    names, n = [in_line(head) for head in heads], len(rows)
+    values = [[row.get(head) for row in rows] for head in heads]
+    texts = cells([value for column in values for value in column])
+    return [
+        _Column(name, texts[i * n : (i + 1) * n], all(isinstance(value, int | float | None) for value in values[i]))
+        for i, name in enumerate(names)
+    ]
 
 
 def _least(columns: Sequence[_Column]) -> int:

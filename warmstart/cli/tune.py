@@ -13,6 +13,7 @@ from warmstart.cli.options import RayOptions
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.quoting import with_config
 from warmstart.history_store.wording import counted, in_short
 from warmstart.option import option, option_of
 from warmstart.status import ALL_FAILED
@@ -251,7 +252,6 @@ def _report_line(report: str) -> str:
 
 def _print_joint(shell: Shell, result: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
-    from warmstart.suggestions.formats import with_config
 
     title = f"{len(result.studies)} datasets in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}"
     best = [{} if study.best is None else shell.cells(study.best.config) for study in result.studies]
@@ -270,7 +270,6 @@ def _print_joint(shell: Shell, result: "JointResult") -> None:
 
 
 def _print(shell: Shell, result: "TuneResult") -> None:
-    from warmstart.suggestions.formats import with_config
 
     best, metric = result.best, result.shown_metric if shell.format == "table" else result.metric
     row: dict[str, Any] = {}

@@ -15,12 +15,10 @@ from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.csv_labels import images_of, resolved
-from warmstart.history_store.records import DatasetInfo
-from warmstart.history_store.splits import split_codes
-from warmstart.history_store.subsample import TEST, TRAIN, VAL
+from warmstart.history_store.records import LEFT_OUT, DatasetInfo
+from warmstart.history_store.splits import TEST, TRAIN, VAL, split_codes
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.labels import check_contrast
-from warmstart.suggestions.tuned_before import LEFT_OUT
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History

@@ -25,7 +25,8 @@ from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo
 from warmstart.locations import shipped_model
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.references import Progress, References, compute_statistics, stored_features
+from warmstart.suggestions.history_refresh import Progress, compute_statistics
+from warmstart.suggestions.references import References, stored_features
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from warmstart.history_store.history import History
 from warmstart.locations import shipped_model, usual_model
 from warmstart.metafeat import index_file
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.embedded_history import load_embedded_history
-from warmstart.suggestions.embeddings import fits_model
+from warmstart.suggestions.embeddings import fits_model, load_embedded_history
 from warmstart.suggestions.references import read_features
 
 

@@ -74,7 +74,7 @@ def evaluate_queries(
         StorageError: a file that cannot be read.
     """
     from warmstart.models.evaluate import LEARNED
-    from warmstart.suggestions.embedded_history import load_embedded_history
+    from warmstart.suggestions.embeddings import load_embedded_history
 
     _check_settings(plan)
     embedded = load_embedded_history(history, model, device=plan.device)

@@ -16,8 +16,10 @@ from warmstart.history_store.wording import some_of, suggest_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.models.recipe import Recipe
 from warmstart.option import MOST_SEED, option, option_of
-from warmstart.suggestions.embedded_history import keep_index
+from warmstart.suggestions.embeddings import keep_index
+from warmstart.suggestions.history_refresh import compute_references
 from warmstart.suggestions.lookup import Lookup
+from warmstart.suggestions.references import store_references
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.siamese.settings import SiameseSettings
 
@@ -173,7 +175,6 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
 def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
     """Store the model's embeddings and references in the history; return notes."""
     from warmstart.metafeat.embed import embed_history
-    from warmstart.suggestions.references import compute_references, store_references
 
     with History.open(history) as opened:
         pictured = [name for name in opened.names if opened.has_images(name)]

@@ -117,7 +117,7 @@ def _by_class(judgement: Judgement, record: Mapping[str, Any]) -> str:
 
 
 def _matrix(confusion: Sequence[Mapping[str, Any]]) -> str:
-    from warmstart.html import table
+    from warmstart.notebook import table
 
     return f'<div class="wide">{table("A row for each true class, a column for each answer", confusion)}</div>'
 

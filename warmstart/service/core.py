@@ -18,19 +18,16 @@ from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token, TokenFile
 from warmstart.service.followed import Followed
-from warmstart.service.importance import ModelCache
-from warmstart.service.pictures import PictureCache
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
-from warmstart.service.study_book import StudyBook, no_study
-from warmstart.service.study_reader import StudyReader
+from warmstart.service.study_book import StudyBook
 from warmstart.service.webhook import Webhook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 if TYPE_CHECKING:
-    from warmstart.studies.results.study_record import StudyRecord
+    from warmstart.service.study_views import StudyViews
     from warmstart.training.workloads import Classifier
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -107,9 +104,6 @@ class Service:
         answers: limiter of the threads that read spaces and answer from the history.
         uploads: limiter of the processes that look at uploads.
         n_uploads: number of uploads that arrive, wait or are looked at.
-        models: of the errors of studies, cached.
-        reader: of studies, for pages.
-        pictures: of studies, cached.
         drawing: limiter of the thread that draws pictures.
         predicting: lock of the classifier.
     """
@@ -123,9 +117,6 @@ class Service:
     n_streams: int = 0
     followed: dict[str, Followed] = field(default_factory=dict)
     writing: Lock = field(default_factory=Lock)
-    models: ModelCache = field(default_factory=ModelCache)
-    reader: StudyReader = field(default_factory=StudyReader)
-    pictures: PictureCache = field(default_factory=PictureCache)
     drawing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     answers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ANSWERS))
@@ -133,6 +124,7 @@ class Service:
     n_uploads: int = 0
     predicting: Lock = field(default_factory=Lock)
     _classifier: "Classifier | None" = None
+    _views: "StudyViews | None" = None
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)
@@ -217,17 +209,14 @@ class Service:
             raise ProblemError(404, "No such descriptor", detail, pointer="/descriptor")
         return descriptor
 
-    def read_study(self, name: str) -> "StudyRecord":
-        """Read a study for display.
+    def views(self) -> "StudyViews":
+        """Return the studies for display; the first call loads plots and Optuna."""
+        from warmstart.service.study_views import StudyViews
 
-        Raises:
-            ProblemError: 404, no study of that name.
-            DataError, StorageError: as `StudyReader.read`.
-        """
-        if self.studies.is_empty:
-            raise no_study(name)
-        with self.studies.store() as store:
-            return self.reader.read(store, name)
+        with self._lock:
+            if self._views is None:
+                self._views = StudyViews(self.studies)
+            return self._views
 
     def private_paths(self) -> tuple[Path, ...]:
         """Return the server's files, whose folders are hidden from clients."""

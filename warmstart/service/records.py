@@ -45,6 +45,24 @@ class StudyRecord(BaseModel):
     best: BestTrial | None
 
 
+class Share(BaseModel):
+    """Share of the variance of the predicted error that a hyperparameter has, in [0, 1]."""
+
+    name: str
+    total: float = Field(description="Interactions included; the median of the posterior.")
+    low: float = Field(description="5 % of the posterior of the total lies below.")
+    high: float = Field(description="5 % of the posterior of the total lies above.")
+    alone: float = Field(description="By itself.")
+
+
+class ImportanceRecord(BaseModel):
+    """Importance of all hyperparameters of a study."""
+
+    surrogate: str
+    n_trials: int = Field(description="That ended, among them those without an error.")
+    hyperparameters: list[Share] = Field(description="The most important first.")
+
+
 class BegunStudy(StudyRecord):
     """A new or existing study."""
 

@@ -10,18 +10,16 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
-from warmstart.locations import history_path
+from warmstart.locations import glance, history_path
 from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
 from warmstart.service.core import Reader, Service, Shared, audit, check_scope, writes
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
-from warmstart.service.importance import ImportanceRecord, importance_record
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
-from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
+from warmstart.service.records import BegunStudy, ImportanceRecord, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
 from warmstart.service.study_bodies import (
     ArchiveRequest,
@@ -143,12 +141,7 @@ def get_study(
 @router.get("/studies/{name}/importance", responses=problems(404))
 async def get_importance(name: StudyName, service: Shared, _: Reader) -> ImportanceRecord:
     """Return the importance of the hyperparameters, by the study's surrogate; 422 with fewer than five errors."""
-    return await to_thread.run_sync(_importance, name, service, limiter=service.asks)
-
-
-def _importance(name: str, service: Service) -> ImportanceRecord:
-    record = service.read_study(name)
-    return importance_record(record, service.models.of(record))
+    return await to_thread.run_sync(lambda: service.views().importance(name), limiter=service.asks)
 
 
 @router.post("/studies/{name}/archive", status_code=204, responses=problems(404, 507))
@@ -171,7 +164,6 @@ def delete_study(
     """Delete a study with its trials; refused while one of them is under way."""
     audit(request)
     service.studies.delete(name)
-    service.models.forget(name)
 
 
 @router.get(

@@ -13,21 +13,15 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 
 from warmstart.history_store.errors import WarmstartError
-from warmstart.plots.study import MODELLED, PICTURES
-from warmstart.service.auth import LOOPBACK_TOKEN, Token, bearer, cookie_name
+from warmstart.service.auth import LOOPBACK_TOKEN, bearer, cookie_name
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.etags import NoneMatch, check_match
 from warmstart.service.frame import error_page
-from warmstart.service.pictures import state_tag
 from warmstart.service.problems import ProblemError
 from warmstart.service.study_bodies import StudyName
-from warmstart.service.study_list import ListQuery, Sort, State, list_page
-from warmstart.service.study_view import study_page
+from warmstart.service.study_list import ListQuery, Sort, State
 from warmstart.service.trial_table import TrialQuery
 from warmstart.status import http_status
-from warmstart.studies.results.export import trial_rows
-from warmstart.studies.results.study_summary import StudySummary, study_summaries
-from warmstart.suggestions.formats import to_csv
 
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """Of a picture, whose only styles are its own: it runs nothing and loads nothing."""
@@ -86,7 +80,7 @@ def get_list(
     none_match: NoneMatch = None,
 ) -> HTMLResponse:
     """Return the page of all studies."""
-    return _with_etag(list_page(_summaries(service, token), ListQuery(q, state, sort), token), none_match)
+    return _with_etag(service.views().list_page(ListQuery(q, state, sort), token), none_match)
 
 
 @router.get("/studies/{name}")
@@ -104,50 +98,29 @@ def get_page(
     """Return the page of a study."""
     query = TrialQuery(q, state, sort, part)
     server = str(request.base_url).rstrip("/")
-    return _with_etag(study_page(service.read_study(name), query, token, server), none_match)
+    return _with_etag(service.views().page(name, query, token, server), none_match)
 
 
 @router.get("/studies/{name}/trials.csv")
 def get_csv(name: StudyName, service: Shared, _: Reader) -> Response:
     """Return the trials of a study as `warmstart studies export` writes them."""
-    return Response(to_csv(trial_rows(service.read_study(name))), media_type="text/csv; charset=utf-8")
+    return Response(service.views().csv(name), media_type="text/csv; charset=utf-8")
 
 
 @router.get("/studies/{name}/space.json")
 def get_space(name: StudyName, service: Shared, _: Reader) -> Response:
     """Return the space of a study, as `--space` takes it."""
-    return Response(service.read_study(name).space_json, media_type="application/json")
+    return Response(service.views().record(name).space_json, media_type="application/json")
 
 
 @router.get("/studies/{name}/{picture}.svg")
 async def get_picture(name: StudyName, picture: str, service: Shared, _: Reader, v: Text = "") -> Response:
     """Return a picture of a study."""
-    if picture not in PICTURES:
-        detail = f"expected one of {', '.join(PICTURES)}, got {picture[:40]!r}. Take one of these."
-        raise ProblemError(404, "No such picture", detail)
-    svg, tag = await to_thread.run_sync(_picture, name, picture, service, limiter=service.drawing)
+    svg, tag = await to_thread.run_sync(lambda: service.views().picture(name, picture), limiter=service.drawing)
     # The address of a picture has the state of its study: that one never changes.
     age = "private, max-age=604800, immutable" if v == tag else "no-cache"
     headers = {"cache-control": age, "content-security-policy": SVG_POLICY}
     return Response(svg, media_type="image/svg+xml", headers=headers)
-
-
-def _picture(name: str, picture: str, service: Service) -> tuple[bytes, str]:
-    record = service.read_study(name)
-    model = service.models.of(record) if picture in MODELLED else None
-    svg = service.pictures.draw(record, picture, model)
-    if svg is None:
-        raise ProblemError(
-            404, "Nothing to draw", f"expected more trials to draw {picture}, got too few. Run some more."
-        )
-    return svg, state_tag(record)
-
-
-def _summaries(service: Service, token: Token) -> list[StudySummary]:
-    if service.studies.is_empty:
-        return []
-    with service.studies.store() as store:
-        return [study for study in study_summaries(store) if token.allows("read", study.name)]
 
 
 def _with_etag(html: str, none_match: str | None) -> HTMLResponse:

@@ -13,10 +13,11 @@ from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.results.trial_span import trial_state
 from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN
 from warmstart.studies.state.lease import Lease, worker_of
-from warmstart.studies.state.trial_queue import TrialQueue
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+    from warmstart.studies.state.trial_queue import TrialQueue
 
 
 def study_record(queue: TrialQueue) -> dict[str, Any]:

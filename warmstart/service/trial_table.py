@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from warmstart.history_store.quoting import in_markup
+from warmstart.history_store.quoting import in_markup, with_config
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short
 from warmstart.service.frame import address_of, sort_heads
 from warmstart.service.problems import ProblemError
-from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord

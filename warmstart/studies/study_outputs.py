@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from warmstart.locations import PathLike, history_path
+from warmstart.prediction import predict_validation
 from warmstart.studies.execution.tracking import Tracking
 from warmstart.studies.execution.trial_folder import TrialOutputs
 from warmstart.studies.history.record import check_recordable, record_study
@@ -28,12 +29,16 @@ from warmstart.studies.output_paths import (
     log_beside,
     study_folder,
 )
+from warmstart.studies.results.classifier_record import classifier_record
+from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import CANDIDATES, check_savable, save_best, saved_model
-from warmstart.studies.results.summary import TuneResult
+from warmstart.studies.results.summary import JointResult, TuneResult
+from warmstart.studies.results.trial import check_any_error
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import Store, local_path
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.workloads import Classifier, Sample
+from warmstart.training.workloads.classifier_file import read_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,84 @@ class StudyOutputs:
         return replace(result, saved_model=saved_model(self.save_model, saved)), saved
 
 
+KEPT = "the study itself is kept. The same call writes it: name another file with `report`, or correct this."
+KEPT_ON_SERVER = "the study is on the server all the same."
+
+
+def finish_study(
+    result: TuneResult,
+    plan: StudySpec,
+    outputs: StudyOutputs,
+    options: TuneOptions,
+    report: Path | None,
+    *,
+    kept: str = KEPT,
+    deadline: float = math.inf,
+) -> TuneResult:
+    """Write the report of a study, record it, save its networks and add these to the report; return the whole result.
+
+    Args:
+        result: of the study.
+        plan: of the study, with the path of the dataset on this machine.
+        outputs: of the study.
+        options: of the call.
+        report: path; None = no report.
+        kept: what is said of the study where the report cannot be written.
+        deadline: `time.monotonic` at which the call must end.
+
+    Raises:
+        AllTrialsFailedError: no trial has an error.
+    """
+    if report is not None:
+        reported = replace(result, report=str(report))
+        is_written = try_write_report(report, lambda: write_report(report, reported, plan), options, kept)
+        result = reported if is_written else result
+    check_any_error(result.study, result.trials, workload=plan.workload)
+    result, saved = outputs.record_and_save(result, plan, options, deadline=deadline)
+    model = result.saved_model
+    if saved is None or model is None or report is None or result.report is None or plan.dataset is None:
+        return result
+    judged, left_out = predict_validation(saved, model.path, plan.dataset, skip_broken=options.skip_broken)
+    classifier = classifier_record(judged, model, left_out, saved.examination, read_header(model.path))
+    try_write_report(report, lambda: add_classifier(report, classifier, model), options, kept)
+    return result
+
+
+def finish_studies(
+    joint: JointResult,
+    plans: Sequence[StudySpec],
+    outputs: Sequence[StudyOutputs],
+    options: TuneOptions,
+    report: Path | None,
+    *,
+    title: str,
+    kept: str = KEPT,
+) -> JointResult:
+    """Write the report of studies that were tuned together, record them and save their networks; as `finish_study`.
+
+    Args:
+        joint: result of the studies.
+        plans: of the studies.
+        outputs: of the studies.
+        options: of the call.
+        report: path; None = no report.
+        title: of all together.
+        kept: as in `finish_study`.
+    """
+    if report is not None:
+        reported = replace(joint, report=str(report))
+        is_written = try_write_report(report, lambda: write_joint_report(report, title, reported, plans), options, kept)
+        joint = reported if is_written else joint
+    check_any_error(title, [trial for result in joint.studies for trial in result.trials], workload=plans[0].workload)
+    triples = zip(joint.studies, plans, outputs, strict=True)
+    whole = replace(
+        joint, studies=tuple(output.record_and_save(result, plan, options)[0] for result, plan, output in triples)
+    )
+    if report is not None and whole.report is not None and any(result.saved_model for result in whole.studies):
+        try_write_report(report, lambda: write_joint_report(report, title, whole, plans), options, kept)
+    return whole
+
+
 def network_folder(options: TuneOptions, stack: ExitStack) -> BestNetworks | None:
     """Make a temporary folder for the best trials' networks; None on a cluster, whose nodes cannot write to it."""
     if options.save_model is None or options.cluster is not None:
@@ -117,16 +200,14 @@ def check_outputs(options: TuneOptions, plans: Mapping[str, StudySpec], outputs:
         outputs[name].check(plan, options)
 
 
-def try_write_report(path: Path, write: Callable[[], None], options: TuneOptions) -> bool:
-    """Write a report; a failure is a message, since the study itself is stored."""
+def try_write_report(path: Path, write: Callable[[], None], options: TuneOptions, kept: str) -> bool:
+    """Write a report; a failure is a message, since the study itself is stored: `kept` says so."""
     try:
         if options.report is True:
             path.parent.mkdir(parents=True, exist_ok=True)
         write()
     except OSError as error:
-        options.on_message(
-            f"{path}: the report could not be written ({error.strerror}); the study itself is kept. The same call writes it: name another file with `report`, or correct this."
-        )
+        options.on_message(f"{path}: the report could not be written ({error.strerror}); {kept}")
         return False
     return True
 

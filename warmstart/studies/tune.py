@@ -20,12 +20,10 @@ from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
 from warmstart.notebook import is_notebook
 from warmstart.option import show_options
-from warmstart.prediction import predict_validation
-from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.gpus import only_gpus
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.planned_pace import planned_key
-from warmstart.studies.execution.worker import Job, Limits, Runners, work
+from warmstart.studies.execution.pace import planned_key
+from warmstart.studies.execution.worker import ALIKE, Job, Limits, Runners, fail_alike, work
 from warmstart.studies.history.timed_call import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
@@ -34,13 +32,11 @@ from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
-from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.live_progress import shown_in_notebook
-from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
-from warmstart.studies.results.trial import check_any_error, ended_trials
+from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.results.watch import Watch
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
@@ -58,17 +54,17 @@ from warmstart.studies.study_names import (
 from warmstart.studies.study_outputs import (
     StudyOutputs,
     check_outputs,
+    finish_studies,
+    finish_study,
     log_file,
     network_folder,
     outputs_of_trials,
     report_path,
-    try_write_report,
     with_log,
 )
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
-from warmstart.suggestions.larger_pictures import picture_facts
+from warmstart.suggestions.query import picture_facts
 from warmstart.training.workloads import DEFAULT, get_workload
-from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -208,20 +204,8 @@ def _tune_single(
     if options.time is not None and result.best is None:
         options.on_message(f"{name}: no trial came to a result in this time: give it more.")
     result = replace(result, seconds=time.monotonic() - began)
-    if options.report is not None:
-        path = report_path(options.report, store, name)
-        reported = replace(result, report=str(path))
-        result = reported if try_write_report(path, lambda: write_report(path, reported, plan), options) else result
-    check_any_error(name, result.trials, workload=plan.workload)
-    result, saved = outputs.record_and_save(result, plan, options, deadline=began + options.check_time())
-    if saved is not None and result.report is not None and dataset is not None:
-        path = Path(result.report)
-        judged, left_out = predict_validation(saved, options.save_model or "", dataset, skip_broken=options.skip_broken)
-        record = result.saved_model
-        assert record is not None  # noqa: S101  of what was saved
-        told = classifier_record(judged, record, left_out, saved.examination, read_header(record.path))
-        try_write_report(path, lambda: add_classifier(path, told, record), options)
-    return result
+    report = None if options.report is None else report_path(options.report, store, name)
+    return finish_study(result, plan, outputs, options, report, deadline=began + options.check_time())
 
 
 def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equal", **options: Any) -> JointResult:
@@ -290,22 +274,9 @@ def _tune_several(
         tuple(plan.design for _, plan in outcomes),
         seconds=time.monotonic() - began,
     )
-    if options.report is not None:
-        path = report_path(options.report, store, title, names)
-        reported = replace(joint, report=str(path))
-        plans = [plan for _, plan in outcomes]
-        is_written = try_write_report(path, lambda: write_joint_report(path, title, reported, plans), options)
-        joint = reported if is_written else joint
-    check_any_error(
-        title, [trial for result, _ in outcomes for trial in result.trials], workload=outcomes[0][1].workload
-    )
-    pairs = zip(joint.studies, outcomes, outputs.values(), strict=True)
-    joint = replace(
-        joint, studies=tuple(output.record_and_save(result, plan, options)[0] for result, (_, plan), output in pairs)
-    )
-    if joint.report is not None and any(result.saved_model is not None for result in joint.studies):
-        try_write_report(path, lambda: write_joint_report(path, title, joint, plans), options)  # which names the files
-    return joint
+    report = None if options.report is None else report_path(options.report, store, title, names)
+    plans = [plan for _, plan in outcomes]
+    return finish_studies(joint, plans, list(outputs.values()), options, report, title=title)
 
 
 @dataclass(frozen=True, slots=True)

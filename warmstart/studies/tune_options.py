@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.default_workload import default_workload, is_history_named, measured_workload
-from warmstart.glance import glance
 from warmstart.history_store import system
 from warmstart.history_store.canonical import content_digest
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.history_store.wording import counted
 from warmstart.integrations.trackers.registry import find_tracker
-from warmstart.locations import history_path
+from warmstart.locations import glance, history_path
 from warmstart.option import check_keywords
 from warmstart.studies.execution.gpus import chosen_gpus, visible_gpus
 from warmstart.studies.execution.worker import Limits
@@ -458,7 +457,7 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 
 def _space_of_pictures(history_space: str, workload: Workload, query: Query | None, *, is_planned: bool) -> str | None:
     """Return the space for a plan of time or the size of pictures; None if the history's fits, or is not a usual one."""
-    from warmstart.suggestions.larger_pictures import typical_picture_side
+    from warmstart.suggestions.query import typical_picture_side
 
     usual = workload.space()
     planned = None if workload.plan_space is None else dump_space(workload.space(workload.plan_space))

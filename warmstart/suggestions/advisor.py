@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warmstart.arguments import (
     Check,
@@ -30,24 +29,18 @@ from warmstart.default_workload import (
     workload_of_extractor,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
-from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from warmstart.history_store.splits import count_parts
-from warmstart.locations import PathLike, history_path, model_path, never_measured, usual_model
+from warmstart.locations import PathLike, glance, history_path, model_path, never_measured, usual_model
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.embedded_history import EmbeddedHistory, keep_index, load_embedded_history
-from warmstart.suggestions.embeddings import store_embeddings
-from warmstart.suggestions.larger_pictures import typical_picture_side
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.embeddings import keep_index, load_embedded_history
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
-from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
-from warmstart.suggestions.recommendation import compose_answer, recommend
+from warmstart.suggestions.recommendation import NEEDS_NO_MODEL, Request, compose_answer, recommend
 from warmstart.suggestions.records import DatasetSummary
-from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
-from warmstart.suggestions.without_history import usual_answer
 from warmstart.training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 
 if TYPE_CHECKING:
@@ -176,10 +169,11 @@ class Advisor:
         )
         look, labels = self._embed(query, model), query.source.labels
         n_classes = len(np.unique(labels))
+        features = look.features if np.isfinite(look.features).all() else None
         descriptor = Descriptor(
-            model.hash, look.vector, len(labels), n_classes, count_classes(labels), look.sample, _finite(look.features)
+            model.hash, look.vector, len(labels), n_classes, count_classes(labels), look.sample, features
         )
-        return Description(descriptor, _summary(query), tuple(query.source.class_names), _broken_notes(look))
+        return Description(descriptor, query.summary, tuple(query.source.class_names), _broken_notes(look))
 
     def _embed(self, query: Query, model: ModelHeader, *, side: int | None = None) -> SourceEmbedding:
         return embed_source(
@@ -220,7 +214,7 @@ class Advisor:
         if isinstance(dataset, Descriptor):
             return self._locate_descriptor(dataset, embedded)
         query = open_query(dataset, download=self.download)
-        summary, rows = _summary(query), embedded.rows_without(self.excluded, name_in_history(query.source, embedded))
+        summary, rows = query.summary, embedded.rows_without(self.excluded, name_in_history(query.source, embedded))
         if embedded.model is None:
             location = locate_without_distances(embedded, rows, query=query, summary=summary)
             return replace(location, notes=(*location.notes, *query.class_notes))
@@ -299,7 +293,7 @@ class Advisor:
         if not location.has_distances:
             msg = f"{location.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
             raise UsageError(msg)
-        return compose_answer(location, neighbours=list_neighbours(location, k), seed=self.seed)
+        return compose_answer(location, neighbours=location.neighbours(k), seed=self.seed)
 
     def suggest(
         self,
@@ -344,8 +338,10 @@ class Advisor:
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
+            from warmstart.suggestions.without_history import check_usual_answer, usual_answer
+
             history = str(history_path(self.history))
-            _check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
+            check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
             return usual_answer(dataset, k, workload=workload, history=history, seed=self.seed, download=self.download)
         embedded, notes = (dataset.embedded, ()) if isinstance(dataset, Location) else self._load_for(strategy)
         request.count(embedded)
@@ -453,6 +449,8 @@ class Advisor:
             ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
             StorageError: a history or model that cannot be used, or a history that cannot be written.
         """
+        from warmstart.suggestions.history_refresh import store_embeddings
+
         history = history_path(self.history)
         model = usual_model(history, self.model)
         names = store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
@@ -464,22 +462,6 @@ def _unknown_extractor(extractor: str, accepted: tuple[str, ...]) -> UnknownExtr
     """Return the error for a descriptor by another model than the accepted ones."""
     msg = f"expected a descriptor by model {' or '.join(accepted)}, got one by {extractor[:80]!r}. Compute it with that model: `model` names its file."
     return UnknownExtractorError(msg, accepted)
-
-
-def _check_usual_answer(
-    dataset: "Dataset | Location", history: str, workload: str, options: Mapping[str, object]
-) -> None:
-    """Refuse options that the usual configurations of a workload cannot serve, as the history has no run of it.
-
-    Raises:
-        UsageError: a location or descriptor instead of images, or a strategy, a space or names.
-    """
-    for param in (name for name, value in options.items() if value):
-        msg = f"cannot be used with `workload` {workload}: {history} never measured it, so only its usual configurations are known."
-        raise UsageError(msg, param=param)
-    if isinstance(dataset, Location | Descriptor):
-        msg = f"expected images, got their place in {history}, which never measured {workload}. Give the images, or name a history that did."
-        raise UsageError(msg, param="workload")
 
 
 def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:
@@ -497,19 +479,6 @@ def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> Non
         raise UsageError(msg, param="space")
 
 
-def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return features if all are finite, else None."""
-    return features if np.isfinite(features).all() else None
-
-
 def _broken_notes(look: SourceEmbedding) -> tuple[str, ...]:
     """Return a note for every picture that cannot be decoded."""
     return tuple(picture.left_out for picture in look.broken)
-
-
-def _summary(query: Query) -> DatasetSummary:
-    """Return the summary of an opened dataset."""
-    source = query.source
-    n, n_classes = len(source), len(np.unique(source.labels))
-    parts, side = count_parts(n, source.splits), typical_picture_side(source)
-    return DatasetSummary(source.location, n, n_classes, query.fingerprint, parts, side)

@@ -1,44 +1,59 @@
-"""A history with embeddings of its datasets, read once for each state of its files."""
+"""A history with embeddings of its datasets."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.calibration import Calibration
-from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.records import Config
-from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
-from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.metafeat import index_file
+from warmstart.history_store.wording import suggest_names
+from warmstart.measured_with import MeasuredWith
 from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
-from warmstart.metafeat.index_file import IndexFile
-from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
-from warmstart.metafeat.sample import SAMPLE
-from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
-from warmstart.suggestions.norms import Norms, spread_rows
-from warmstart.suggestions.own_pixels import OwnPixels, read_own_pixels
+from warmstart.metafeat.model_file import ModelHeader
+from warmstart.metafeat.sample_statistics import SAMPLE
+from warmstart.suggestions.other_sizes import OwnPixels, SmallerParts
 from warmstart.suggestions.references import (
+    Norms,
     References,
-    join_references,
-    read_features,
-    read_references,
+    spread_rows,
 )
-from warmstart.suggestions.row_memory import RowMemory
-from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ErrorForecaster
     from warmstart.history_store.history import History
 
-CACHE_SIZE = 4
-"""Histories kept in memory."""
+
+CAPACITY = 8
+"""Row selections held by a cache."""
+Computed = TypeVar("Computed")
+
+
+class RowMemory(Generic[Computed]):
+    """A cache of values computed from rows alone, for the last few row selections."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, Computed] = {}
+
+    def recall(self, rows: NDArray[np.int64] | None, compute: Callable[[], Computed]) -> Computed:
+        """Return the value of a row selection, None = all rows; compute it if it is not cached."""
+        key = b"" if rows is None else rows.tobytes()
+        try:
+            return self._values[key]
+        except KeyError:
+            # Without a lock: two threads may both compute, and the later value stays.
+            value = compute()
+        while len(self._values) >= CAPACITY:
+            self._values.pop(next(iter(self._values)), None)
+        self._values[key] = value
+        return value
+
+
 SPREAD = 10_000
 """Of a larger history the portfolio uses this many datasets, evenly spread."""
 
@@ -185,46 +200,6 @@ class EmbeddedHistory:
         return index.nearest_of_another_group(spread_rows(len(self.names)), self.group_numbers)
 
 
-def load_embedded_history(
-    history: Path,
-    model: Path | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    cache: bool = True,
-    progress: Callable[[float, float], object] | None = None,
-) -> EmbeddedHistory:
-    """Read a history and a model, from memory while neither file has changed.
-
-    Missing embeddings are computed from the stored images and kept in the cache folder; the history is not written, see
-    `store_embeddings`. Datasets without stored images (imported ones) are left out. If none remains, or without a model,
-    only runs are loaded. `progress` is called with the numbers of embeddings computed and of missing ones.
-
-    Raises:
-        StorageError: one of the two is damaged or of another version.
-        ModelMismatchError: the model is for images of another size.
-        ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
-        UsageError: the history has no datasets.
-    """
-    key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
-    entry = _cache.get(key)
-    if entry is None:
-        entry = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
-        _cache[key] = entry
-        for old in list(_cache)[:-CACHE_SIZE]:
-            # With a default, as another thread may have evicted it.
-            _cache.pop(old, None)
-    embedded, pending_notes = entry
-    new_notes = tuple(pending_notes)
-    pending_notes.clear()
-    return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
-
-
-def keep_index(history: Path, model: Path) -> None:
-    """Store the index of a very large history for a model in the cache folder, or extend the one that is there."""
-    load_embedded_history(history, model).store_index()
-
-
 def file_state(path: Path) -> tuple[int, ...]:
     """Return modification times, sizes and inodes of a history file and its journal."""
     state: list[int] = []
@@ -235,157 +210,6 @@ def file_state(path: Path) -> tuple[int, ...]:
             continue
         state += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
     return tuple(state)
-
-
-_cache: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
-"""Histories read last, by the state of their files; not an `lru_cache`, which would keep the first caller's progress."""
-
-
-def _load(
-    path: Path,
-    model_path: Path | None,
-    *,
-    device: str,
-    threads: int | None,
-    cache: bool,
-    progress: Callable[[float, float], object] | None,
-) -> tuple[EmbeddedHistory, list[str]]:
-    """Read a history and a model; return them with notes to be shown once."""
-    from warmstart.history_store.history import History
-
-    header = None if model_path is None else read_header(model_path)
-    with History.open(path) as history:
-        if not history.names:
-            msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
-            raise UsageError(msg)
-        if header is None:
-            return _load_runs_only(history), []
-        stored_names, vectors = history.vectors(header.hash)
-        embeddings = (
-            Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
-        )
-        without = embeddings.missing(history.names)
-        incomparable = incomparable_names(history, without, header)
-        if len(incomparable) == len(history.names):
-            return _load_runs_only(history), []
-        if history.holds_images:
-            check_stored_size(header, stored_size=history.stored_size, location=str(path))
-        to_embed = [name for name in without if name not in incomparable]
-        notes, pending_notes = [], []
-        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
-            notes.append(
-                f"The model was trained on another history: near means alike in how the configurations of that one fare. "
-                f"`warmstart fit-similarity {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
-            )
-        if incomparable:
-            notes.append(
-                f"{path}: datasets whose images it does not hold cannot be compared with yours: {some_of(sorted(incomparable))}. "
-                "`warmstart history add` gives them their images."
-            )
-        if to_embed:
-            added, n_computed = embed_missing(
-                history, to_embed, header, device=device, threads=threads, cache=cache, progress=progress
-            )
-            embeddings = embeddings.with_added(added)
-            if n_computed:
-                pending_notes.append(
-                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
-                )
-        embedded = _assemble(
-            history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
-        )
-        return embedded, pending_notes
-
-
-def _assemble(
-    history: "History",
-    header: ModelHeader,
-    embeddings: Embeddings,
-    *,
-    are_computed: bool,
-    incomparable: Collection[str],
-    notes: Sequence[str],
-) -> EmbeddedHistory:
-    """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
-    order = _sorted_rows(history, incomparable)
-    all_names, groups = history.names, history.groups
-    names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
-    numbers, vectors = number_groups(siblings), embeddings.of(names)
-    return EmbeddedHistory(
-        history.path,
-        header,
-        tuple(names),
-        siblings,
-        numbers,
-        *_runs_of(history, order),
-        history.records().part(order),
-        tuple(history.configs),
-        history.space_json,
-        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, numbers),
-        read_calibration(history, header.hash),
-        tuple(notes),
-        _read_references(history, header),
-        read_smaller_parts(history, header.hash),
-        read_own_pixels(history),
-        frozenset(history.groups),
-        measured_with(history.origins, stored_size=history.stored_size),
-    )
-
-
-def _index_of(
-    history: "History", header: ModelHeader, vectors: NDArray[np.float32], groups: NDArray[np.int64]
-) -> DatasetIndex:
-    """Return the index of a history's stored embeddings, with its file where there are very many."""
-    if len(vectors) <= index_file.LEAST:
-        return DatasetIndex(vectors)
-    mark = f"{history.embeddings_mark(header.hash)}-{crc32(groups.tobytes()):08x}"
-    return DatasetIndex(vectors, file=IndexFile.of(history.id, header.hash, (vectors.shape[0], vectors.shape[1]), mark))
-
-
-def _read_references(history: "History", header: ModelHeader) -> References | None:
-    """Return the statistics of all datasets, those from bundles included, with the model's features."""
-    from warmstart.metafeat.embed import feature_names
-
-    of_model, merged = read_references(history, header.hash), read_features(history)
-    if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):
-        # All datasets have features or none: merged ones of another width must not remove the model's, which forecast errors.
-        merged = None if of_model is not None else replace(merged, features=None)
-    parts = [part for part in (of_model, merged) if part is not None]
-    return join_references(parts) if parts and any(part.names for part in parts) else None
-
-
-def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return errors, failed cells and whether rows have runs, for the rows in `order`."""
-    errors, failed = history.outcomes
-    if order != list(range(len(errors))):
-        errors, failed = errors[order], failed[order]
-    return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
-
-
-def _load_runs_only(history: "History") -> EmbeddedHistory:
-    """Build the record of a history without embeddings: its runs alone."""
-    order = _sorted_rows(history, ())
-    names, groups = history.names, history.groups
-    siblings = tuple(groups[row] for row in order)
-    return EmbeddedHistory(
-        history.path,
-        None,
-        tuple(names[row] for row in order),
-        siblings,
-        number_groups(siblings),
-        *_runs_of(history, order),
-        history.records().part(order),
-        tuple(history.configs),
-        history.space_json,
-        DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
-        measured_with=measured_with(history.origins, stored_size=history.stored_size),
-    )
-
-
-def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
-    """Return the rows of a history's datasets in order of names, without some names."""
-    names = history.names
-    return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
 
 
 def spread_positions(m: int) -> NDArray[np.int64]:

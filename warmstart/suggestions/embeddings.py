@@ -1,25 +1,32 @@
-"""Embeddings of a history's datasets: read, compute the missing ones, store."""
+"""Embeddings of a history's datasets: read a history with them, and compute those that it lacks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.errors import ImagesMissingError
-from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
+from warmstart.bo.transfer.strategies.query import number_groups
+from warmstart.history_store.errors import ImagesMissingError, UsageError
+from warmstart.history_store.wording import counted, in_shell, some_of
+from warmstart.measured_with import measured_with
+from warmstart.metafeat import index_file
+from warmstart.metafeat.index import DatasetIndex
+from warmstart.metafeat.index_file import IndexFile
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import EMBEDDING, WITHOUT_NETWORK
+from warmstart.suggestions.embedded_history import EmbeddedHistory, file_state, read_calibration
+from warmstart.suggestions.other_sizes import read_own_pixels, read_smaller_parts
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
-    complete_references,
     join_references,
     read_features,
     read_references,
-    sample_mark,
-    store_references,
 )
 
 if TYPE_CHECKING:
@@ -67,75 +74,6 @@ class Embeddings(Collection[str]):
 def fits_model(vector_length: int, header: ModelHeader) -> bool:
     """Return whether stored embeddings may be those of a model, as far as their length tells."""
     return header.spec.extractor == WITHOUT_NETWORK or vector_length == EMBEDDING
-
-
-def stored_embeddings(history: "History", header: ModelHeader) -> dict[str, NDArray[np.float32]]:
-    """Return the embeddings of a model that a history holds, without those of another length, as a foreign bundle may have."""
-    vectors = history.embeddings(header.hash)
-    return {name: vector for name, vector in vectors.items() if fits_model(len(vector), header)}
-
-
-def store_embeddings(
-    history: Path,
-    model: Path,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    progress: Callable[[float, float], object] | None = None,
-) -> tuple[str, ...]:
-    """Compute missing embeddings and references and store them in a history, which is locked only while they are stored.
-
-    `progress` is called with the numbers of datasets computed and of all; it starts over several times.
-
-    Returns: the datasets embedded.
-
-    Raises:
-        StorageError: a history or model that cannot be used, or a history that cannot be written.
-        ModelMismatchError: the model is for images of another size.
-        ImagesMissingError: no dataset has images to compute embeddings from.
-    """
-    from warmstart.history_store.history import History
-
-    header = read_header(model)
-    # Check that the history can be written before anything is computed.
-    with History.open(history, write=True):
-        pass
-    with History.open(history) as source:
-        check_stored_size(header, stored_size=source.stored_size, location=str(history))
-        stored, about = stored_embeddings(source, header), {info.name: info for info in source.datasets}
-        without = [name for name in source.names if name not in stored]
-        incomparable = incomparable_names(source, without, header)
-        to_embed, added = [name for name in without if name not in incomparable], dict[str, NDArray[np.float32]]()
-        if to_embed:
-            added, _ = embed_missing(
-                source, to_embed, header, device=device, threads=threads, cache=True, progress=progress
-            )
-        vectors = {**stored, **added}
-        references = complete_references(source, header, vectors, device=device, threads=threads, progress=progress)
-    if to_embed or references is not None:
-        with History.open(history, write=True) as opened:
-            # The computation held no lock: keep only datasets that are the same now.
-            same = [info.name for info in opened.datasets if about.get(info.name) == info]
-            _store(opened, header, {name: added[name] for name in same if name in added}, references, same)
-    return tuple(to_embed)
-
-
-def _store(
-    history: "History",
-    header: ModelHeader,
-    added: Mapping[str, NDArray[np.float32]],
-    references: References | None,
-    unchanged: Sequence[str],
-) -> None:
-    """Add computed embeddings and references to a history, for datasets that have not changed meanwhile."""
-    if added:
-        names = set(history.names)
-        stored = {name: vector for name, vector in stored_embeddings(history, header).items() if name in names}
-        history.set_embeddings(header.hash, {**stored, **added})
-    if references is not None:
-        earlier = read_references(history, header.hash)
-        earlier_parts = [] if earlier is None or earlier.features is None else [earlier]
-        store_references(history, join_references([references.of(unchanged), *earlier_parts]), header.hash)
 
 
 def incomparable_names(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
@@ -205,3 +143,207 @@ def _embed_from_features(
     imageless = {name for name in names if not history.has_images(name)}
     rows = [row for row, name in enumerate(references.names) if name in imageless]
     return {references.names[row]: embed_features(references.features[row], header) for row in rows}
+
+
+def sample_mark(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
+    """Return a digest of a dataset's stored images and labels."""
+    from hashlib import sha256
+
+    digest = sha256(np.ascontiguousarray(images).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
+    return f"sample:{digest.hexdigest()}"
+
+
+CACHE_SIZE = 4
+"""Histories kept in memory."""
+
+
+def load_embedded_history(
+    history: Path,
+    model: Path | None,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+    progress: Callable[[float, float], object] | None = None,
+) -> EmbeddedHistory:
+    """Read a history and a model, from memory while neither file has changed.
+
+    Missing embeddings are computed from the stored images and kept in the cache folder; the history is not written, see
+    `store_embeddings`. Datasets without stored images (imported ones) are left out. If none remains, or without a model,
+    only runs are loaded. `progress` is called with the numbers of embeddings computed and of missing ones.
+
+    Raises:
+        StorageError: one of the two is damaged or of another version.
+        ModelMismatchError: the model is for images of another size.
+        ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
+        UsageError: the history has no datasets.
+    """
+    key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
+    entry = _cache.get(key)
+    if entry is None:
+        entry = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
+        _cache[key] = entry
+        for old in list(_cache)[:-CACHE_SIZE]:
+            # With a default, as another thread may have evicted it.
+            _cache.pop(old, None)
+    embedded, pending_notes = entry
+    new_notes = tuple(pending_notes)
+    pending_notes.clear()
+    return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
+
+
+def keep_index(history: Path, model: Path) -> None:
+    """Store the index of a very large history for a model in the cache folder, or extend the one that is there."""
+    load_embedded_history(history, model).store_index()
+
+
+_cache: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
+"""Histories read last, by the state of their files; not an `lru_cache`, which would keep the first caller's progress."""
+
+
+def _load(
+    path: Path,
+    model_path: Path | None,
+    *,
+    device: str,
+    threads: int | None,
+    cache: bool,
+    progress: Callable[[float, float], object] | None,
+) -> tuple[EmbeddedHistory, list[str]]:
+    """Read a history and a model; return them with notes to be shown once."""
+    from warmstart.history_store.history import History
+
+    header = None if model_path is None else read_header(model_path)
+    with History.open(path) as history:
+        if not history.names:
+            msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
+            raise UsageError(msg)
+        if header is None:
+            return _load_runs_only(history), []
+        stored_names, vectors = history.vectors(header.hash)
+        embeddings = (
+            Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
+        )
+        without = embeddings.missing(history.names)
+        incomparable = incomparable_names(history, without, header)
+        if len(incomparable) == len(history.names):
+            return _load_runs_only(history), []
+        if history.holds_images:
+            check_stored_size(header, stored_size=history.stored_size, location=str(path))
+        to_embed = [name for name in without if name not in incomparable]
+        notes, pending_notes = [], []
+        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
+            notes.append(
+                f"The model was trained on another history: near means alike in how the configurations of that one fare. "
+                f"`warmstart fit-similarity {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
+            )
+        if incomparable:
+            notes.append(
+                f"{path}: datasets whose images it does not hold cannot be compared with yours: {some_of(sorted(incomparable))}. "
+                "`warmstart history add` gives them their images."
+            )
+        if to_embed:
+            added, n_computed = embed_missing(
+                history, to_embed, header, device=device, threads=threads, cache=cache, progress=progress
+            )
+            embeddings = embeddings.with_added(added)
+            if n_computed:
+                pending_notes.append(
+                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
+                )
+        embedded = _assemble(
+            history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
+        )
+        return embedded, pending_notes
+
+
+def _assemble(
+    history: "History",
+    header: ModelHeader,
+    embeddings: Embeddings,
+    *,
+    are_computed: bool,
+    incomparable: Collection[str],
+    notes: Sequence[str],
+) -> EmbeddedHistory:
+    """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
+    order = _sorted_rows(history, incomparable)
+    all_names, groups = history.names, history.groups
+    names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
+    numbers, vectors = number_groups(siblings), embeddings.of(names)
+    return EmbeddedHistory(
+        history.path,
+        header,
+        tuple(names),
+        siblings,
+        numbers,
+        *_runs_of(history, order),
+        history.records().part(order),
+        tuple(history.configs),
+        history.space_json,
+        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, numbers),
+        read_calibration(history, header.hash),
+        tuple(notes),
+        _read_references(history, header),
+        read_smaller_parts(history, header.hash),
+        read_own_pixels(history),
+        frozenset(history.groups),
+        measured_with(history.origins, stored_size=history.stored_size),
+    )
+
+
+def _index_of(
+    history: "History", header: ModelHeader, vectors: NDArray[np.float32], groups: NDArray[np.int64]
+) -> DatasetIndex:
+    """Return the index of a history's stored embeddings, with its file where there are very many."""
+    if len(vectors) <= index_file.LEAST:
+        return DatasetIndex(vectors)
+    mark = f"{history.embeddings_mark(header.hash)}-{crc32(groups.tobytes()):08x}"
+    return DatasetIndex(vectors, file=IndexFile.of(history.id, header.hash, (vectors.shape[0], vectors.shape[1]), mark))
+
+
+def _read_references(history: "History", header: ModelHeader) -> References | None:
+    """Return the statistics of all datasets, those from bundles included, with the model's features."""
+    from warmstart.metafeat.embed import feature_names
+
+    of_model, merged = read_references(history, header.hash), read_features(history)
+    if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):
+        # All datasets have features or none: merged ones of another width must not remove the model's, which forecast errors.
+        merged = None if of_model is not None else replace(merged, features=None)
+    parts = [part for part in (of_model, merged) if part is not None]
+    return join_references(parts) if parts and any(part.names for part in parts) else None
+
+
+def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return errors, failed cells and whether rows have runs, for the rows in `order`."""
+    errors, failed = history.outcomes
+    if order != list(range(len(errors))):
+        errors, failed = errors[order], failed[order]
+    return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
+
+
+def _load_runs_only(history: "History") -> EmbeddedHistory:
+    """Build the record of a history without embeddings: its runs alone."""
+    order = _sorted_rows(history, ())
+    names, groups = history.names, history.groups
+    siblings = tuple(groups[row] for row in order)
+    return EmbeddedHistory(
+        history.path,
+        None,
+        tuple(names[row] for row in order),
+        siblings,
+        number_groups(siblings),
+        *_runs_of(history, order),
+        history.records().part(order),
+        tuple(history.configs),
+        history.space_json,
+        DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
+        measured_with=measured_with(history.origins, stored_size=history.stored_size),
+    )
+
+
+def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
+    """Return the rows of a history's datasets in order of names, without some names."""
+    names = history.names
+    return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]

@@ -1,17 +1,25 @@
 """Expected errors on a query, from its features and those of the history's datasets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
+from warmstart.bo.transfer.strategies import Choice
+from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.one_thread import one_thread
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.suggestions.answer import Answer
+from warmstart.suggestions.confidence import NO_EXPECTED_ERROR, UNCERTAIN_ERROR, WIDER
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-from warmstart.suggestions.own_pixels import side_of
+from warmstart.suggestions.location import Location
+from warmstart.suggestions.other_sizes import MINUTES, after_minutes, side_of
 
+FORECAST_FROM = 500
+"""Nearest datasets used to forecast errors: more take seconds and add little."""
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
 _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
 LEAST_SEEN, MOST_SEEN = 32, 224
@@ -113,3 +121,38 @@ def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     errors = np.hstack([np.clip(1 - constant - gains, 0, 1), 1 - best, 1 - constant])
     sizes = features[:, [FEATURES.index(name) for name in _SIZES]]
     return np.hstack([errors, features]), np.hstack([errors, sizes])
+
+
+def with_expected_errors(answer: Answer, location: Location, choices: Sequence[Choice]) -> Answer:
+    """Add the expected errors of the suggestions, and of the best after a search, where they can be forecast."""
+    if not NO_EXPECTED_ERROR.isdisjoint(answer.confidence.reasons):
+        return answer
+    nearest = location.rows[np.argsort(location.distances, kind="stable")[:FORECAST_FROM]]
+    forecaster = None if location.features is None else forecaster_of(location.embedded, np.sort(nearest))
+    if forecaster is None or location.features is None:
+        return answer
+    about = location.summary
+    expectation = expectation_of(
+        forecaster, location.features, n_val=about.n_val, side=about.side, sharp=location.sharp_error
+    )
+    if not UNCERTAIN_ERROR.isdisjoint(answer.confidence.reasons):
+        expectation = expectation.wider(WIDER)
+    expected = expectation.errors()
+    rows = [choice.row for choice in choices]
+    designs = tuple(
+        replace(design, expected_error=expected[row]) for design, row in zip(answer.suggestions, rows, strict=True)
+    )
+    further_configs = () if answer.plan is None else answer.plan.further_configs
+    places = (
+        {config_key(config): row for row, config in enumerate(location.embedded.configs)} if further_configs else {}
+    )
+    rows += [places[config_key(config)] for config in further_configs]
+    is_known = location.embedded.own_pixels is not None and not np.isnan(location.sharp_error)
+    after = tuple(after_minutes(expected[-1], minutes) for minutes in MINUTES) if is_known else ()
+    return replace(
+        answer,
+        suggestions=designs,
+        expected_error=expected[-1],
+        expected_after=after,
+        expectation=expectation.of(rows),
+    )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.designs import designs
 from warmstart.bo.transfer.strategies import Choice
-from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.history_store.records import Value
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short

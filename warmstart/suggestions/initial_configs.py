@@ -12,9 +12,9 @@ import numpy as np
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.hyperparameter_names import meaning_of
-from warmstart.history_store.quoting import from_csv
+from warmstart.history_store.quoting import PREFIX, from_csv, plain_value
 from warmstart.history_store.records import Value
-from warmstart.suggestions.formats import PREFIX, RESULT_COLUMNS
+from warmstart.suggestions.answer import RESULT_COLUMNS
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -182,8 +182,6 @@ def find_configs(document: Any) -> list[Any] | None:
 
 def _cells(row: Mapping[str, str]) -> dict[str, Any]:
     """Parse a CSV row as a configuration, without empty cells and without the other columns of `suggest`."""
-    from warmstart.history_store.quoting import plain_value
-
     result_columns = RESULT_COLUMNS if {"rank", "from"} <= row.keys() else ()
     return {
         from_csv(name).removeprefix(PREFIX): plain_value(from_csv(text.strip()))

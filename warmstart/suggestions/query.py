@@ -1,20 +1,34 @@
-"""The query: a dataset opened and fingerprinted, once for each state of its files."""
+"""The query: a dataset opened and fingerprinted, once for each state of its files; and what its pictures are like."""
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from warmstart.arguments import check_path
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.images import FingerprintKind, ImageSource
 from warmstart.history_store.readers import open_arrays, open_images, open_torch_dataset
-from warmstart.history_store.splits import lacking_classes
+from warmstart.history_store.readers.base import Source
+from warmstart.history_store.splits import count_parts, lacking_classes
 from warmstart.suggestions.embedded_history import file_state
+from warmstart.suggestions.records import DatasetSummary
 from warmstart.training.sources import torchvision_reader  # noqa: F401  adds its names
+from warmstart.training.workloads.run_plan import PictureFacts, are_drawn
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.training.workloads import Workload
 
 _fingerprints: dict[tuple[FingerprintKind, str, str, str], str] = {}
+_SAMPLED = 9
+_LOOKED_AT, _LOOK_SIZE = 24, 64
+"""Pictures, and pixels of a side, by which drawn pictures are told from photographs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,14 @@ class Query:
     def class_notes(self) -> tuple[str, ...]:
         """Return a sentence for every class without training or validation pictures."""
         return lacking_classes(self.source.labels, self.source.splits, self.source.class_names)
+
+    @property
+    def summary(self) -> DatasetSummary:
+        """Return the dataset's path, sizes and fingerprint."""
+        source = self.source
+        n, n_classes = len(source), len(np.unique(source.labels))
+        parts, side = count_parts(n, source.splits), typical_picture_side(source)
+        return DatasetSummary(source.location, n, n_classes, self.fingerprint, parts, side)
 
 
 Dataset = str | os.PathLike[str] | tuple[Any, Any] | Query | Any
@@ -115,3 +137,51 @@ def cached_fingerprint(source: ImageSource, kind: FingerprintKind) -> str:
             _fingerprints.clear()
         _fingerprints[key] = source.fingerprint(kind)
     return _fingerprints[key]
+
+
+def larger_pictures_note(
+    source: ImageSource,
+    configs: Sequence[Mapping[str, object]],
+    workload: "Workload",
+    space: "ConfigurationSpace | None" = None,
+) -> str | None:
+    """Recommend a space with larger images for large pictures; None where the history's is large enough.
+
+    Args:
+        source: the pictures.
+        configs: of the history.
+        workload: of the history.
+        space: of the suggestions, if not the history's.
+    """
+    measured = max((size for config in configs if isinstance(size := config.get("image_size"), int)), default=None)
+    side = None if measured is None else typical_picture_side(source)
+    if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
+        return None
+    _, largest = larger
+    step = f"`warmstart classify` and `warmstart tune` try {largest}."
+    if space is not None:
+        here = workload.largest_image(space)
+        if here is None or here <= measured:
+            return None
+        step = f"try the first of these at image_size {here} too, as `tune` does."
+    return (
+        f"Your pictures have about {side} pixels a side, and the history measured {measured} at most. Photographs can gain "
+        f"much from more: {step}"
+    )
+
+
+def typical_picture_side(source: ImageSource) -> int | None:
+    """Return the median of the shorter side of a few pictures, in pixels; None where unknown."""
+    # A plugin's reader may have no `side`.
+    if not isinstance(source, Source):
+        return None
+    rows = np.unique(np.linspace(0, len(source) - 1, _SAMPLED).astype(int)).tolist()
+    sides = [side for row in rows if (side := source.side(row)) is not None]
+    return int(np.median(sides)) if sides else None
+
+
+def picture_facts(source: ImageSource) -> PictureFacts:
+    """Return what a workload's plan asks of a dataset, by a few of its pictures."""
+    rows = np.unique(np.linspace(0, len(source) - 1, _LOOKED_AT).astype(int))
+    images = source.read(rows, size=_LOOK_SIZE, skip_broken=True).images
+    return PictureFacts(len(source), typical_picture_side(source), len(images) > 0 and are_drawn(images))

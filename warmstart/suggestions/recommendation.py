@@ -1,34 +1,31 @@
-"""Recommend configurations for a located dataset, with origins and reasons."""
+"""Recommend configurations for a located dataset, with origins and reasons, as the options of a request say."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.designs import designs
-from warmstart.bo.transfer.strategies import Choice
+from warmstart.arguments import check_arguments, check_renames, check_space, check_text, check_whole
+from warmstart.bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
+from warmstart.bo.transfer.strategies import STRATEGIES, Choice
 from warmstart.bo.transfer.strategies import Query as StrategyQuery
 from warmstart.bo.transfer.strategies.joint import expected_regrets
-from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
 from warmstart.bo.transfer.strategies.query import UNCALIBRATED
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.history_store.error_tables import fill_failed
-from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import natural
 from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.doubts import NO_EXPECTED_ERROR, UNCERTAIN_ERROR, WIDER
 from warmstart.suggestions.embedded_history import EmbeddedHistory, spread_positions
-from warmstart.suggestions.explanation import explain_answer
-from warmstart.suggestions.larger_pictures import larger_pictures_note
-from warmstart.suggestions.location import Location
-from warmstart.suggestions.neighbours import list_neighbours
-from warmstart.suggestions.own_pixels import MINUTES, after_minutes, fitting_datasets, side_of
+from warmstart.suggestions.expectations import with_expected_errors
+from warmstart.suggestions.location import Location, TunedBefore, find_tuned_before
+from warmstart.suggestions.other_sizes import fitting_datasets, side_of
+from warmstart.suggestions.query import larger_pictures_note
 from warmstart.suggestions.records import WHY_UNTRIED, InitialDesign, Neighbour
-from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
-from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -37,11 +34,92 @@ if TYPE_CHECKING:
     from warmstart.suggestions.translation import TranslatedConfig, Translation
     from warmstart.timing.plan import TimeLimit, TimePlan
 
+DEFAULT_K = 3
+NEEDS_NO_MODEL = ("portfolio", "average-rank")
+"""Strategies without distances."""
+PLANNED = ("joint", "portfolio")
+"""Strategies that can plan by seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of a suggestion.
+
+    Attributes:
+        k: how many configurations; 3 when left out, all where the history has fewer.
+        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; when left out, the one that fits the dataset.
+        space: for which to suggest, where it is not the history's.
+        rename: names of that space by the history's, where they differ.
+        explain: add the reasons.
+        limit: plan runs within a time, at most k.
+    """
+
+    k: int | None = None
+    strategy: str | None = None
+    space: "SpaceLike | None" = None
+    rename: Mapping[str, str] | None = None
+    explain: bool = False
+    limit: "TimeLimit | None" = None
+
+    def __post_init__(self) -> None:
+        """Check the options that need no history.
+
+        Raises:
+            UsageError: a k below 1, an unknown strategy, a value of a wrong kind.
+        """
+        if self.k is not None:
+            check_whole("k", self.k, least=1)
+        options = {"strategy": self.strategy, "space": self.space, "rename": self.rename}
+        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, options)
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
+            raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
+        if self.limit is not None:
+            self._check_planned()
+
+    def _check_planned(self) -> None:
+        """Check that the space and the strategy allow a time limit.
+
+        Raises:
+            UsageError: another space than the history's, or a strategy without a plan.
+        """
+        if self.space is not None:
+            msg = "cannot be used with `space`: durations are known for the history's own space only."
+            raise UsageError(msg, param="time")
+        if self.strategy not in (None, *PLANNED):
+            msg = f"expected {' or '.join(PLANNED)} with `time`, got {self.strategy!r}. Leave one of the two out."
+            raise UsageError(msg, param="strategy", given=self.strategy, choices=PLANNED)
+
+    def count(self, embedded: EmbeddedHistory) -> int:
+        """Return the number of configurations to choose from a history.
+
+        Raises:
+            UsageError: more than it has.
+        """
+        have = len(embedded.configs)
+        k = min(DEFAULT_K, max(1, have)) if self.k is None else self.k
+        if k > have > 0:
+            msg = f"expected at most {have}, the number of configurations in {embedded.path}, got {k}. Ask for fewer."
+            raise UsageError(msg, param="k")
+        return k
+
+    def strategy_for(self, location: Location) -> str:
+        """Return the strategy for a located dataset.
+
+        Raises:
+            UsageError: a strategy that needs distances where there are none.
+        """
+        is_blind = location.is_blind or location.embedded.ignores_distances
+        chosen = self.strategy or (WITHOUT_DISTANCES if is_blind else WITH_DISTANCES)
+        if not location.has_distances and chosen not in NEEDS_NO_MODEL:
+            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
+            raise UsageError(msg, param="strategy")
+        return chosen
+
+
 Choose = Callable[[int], Sequence[Choice]]
 """Returns the k best configurations, best first."""
 LEAST_NEIGHBOURS = 3
-FORECAST_FROM = 500
-"""Nearest datasets used to forecast errors: more take seconds and add little."""
 
 
 def recommend(location: Location, request: Request, *, seed: int) -> Answer:
@@ -86,7 +164,7 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         list(chooser(k)) if translation is None else [item.choice for item in translated if item.choice is not None]
     )
     used = {int(location.rows[choice.neighbour]) for choice in choices if choice.neighbour is not None}
-    listed = list_neighbours(near, LEAST_NEIGHBOURS, used=used)
+    listed = near.neighbours(LEAST_NEIGHBOURS, used=used)
     suggestions = _initial_designs(
         location, errors, choices, strategy, tuned_before=tuned_before, is_timed=plan is not None
     )
@@ -95,7 +173,7 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     if plan is not None:
         answer = _with_plan(answer, plan)
     if tuned_before is None:
-        answer = _with_expected_errors(answer, near, choices)
+        answer = with_expected_errors(answer, near, choices)
     if translation is not None:
         answer = _translate_answer(answer, translation, translated, k)
     space = None if translation is None else translation.space
@@ -104,6 +182,8 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         answer = replace(answer, notes=(*answer.notes, _failing_note(len(broken), len(choices), k)))
     if not request.explain or not choices:
         return answer
+    from warmstart.suggestions.explanation import explain_answer
+
     why = explain_answer(near, location.rows, errors=errors, choices=choices, listed=listed)
     return replace(answer, explanation=why)
 
@@ -239,43 +319,6 @@ def _narrow(location: Location, *, uses_distances: bool) -> tuple[Location, Tune
         basis = location.at(np.union1d(basis.rows, twin))
     choice = replace(tuned_before.choice, neighbour=int(np.searchsorted(basis.rows, twin)))
     return basis, replace(tuned_before, choice=choice)
-
-
-def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[Choice]) -> Answer:
-    """Add the expected errors of the suggestions, and of the best after a search, where they can be forecast."""
-    from warmstart.suggestions.expectations import expectation_of, forecaster_of
-
-    if not NO_EXPECTED_ERROR.isdisjoint(answer.confidence.reasons):
-        return answer
-    nearest = location.rows[np.argsort(location.distances, kind="stable")[:FORECAST_FROM]]
-    forecaster = None if location.features is None else forecaster_of(location.embedded, np.sort(nearest))
-    if forecaster is None or location.features is None:
-        return answer
-    about = location.summary
-    expectation = expectation_of(
-        forecaster, location.features, n_val=about.n_val, side=about.side, sharp=location.sharp_error
-    )
-    if not UNCERTAIN_ERROR.isdisjoint(answer.confidence.reasons):
-        expectation = expectation.wider(WIDER)
-    expected = expectation.errors()
-    rows = [choice.row for choice in choices]
-    designs = tuple(
-        replace(design, expected_error=expected[row]) for design, row in zip(answer.suggestions, rows, strict=True)
-    )
-    further_configs = () if answer.plan is None else answer.plan.further_configs
-    places = (
-        {config_key(config): row for row, config in enumerate(location.embedded.configs)} if further_configs else {}
-    )
-    rows += [places[config_key(config)] for config in further_configs]
-    is_known = location.embedded.own_pixels is not None and not np.isnan(location.sharp_error)
-    after = tuple(after_minutes(expected[-1], minutes) for minutes in MINUTES) if is_known else ()
-    return replace(
-        answer,
-        suggestions=designs,
-        expected_error=expected[-1],
-        expected_after=after,
-        expectation=expectation.of(rows),
-    )
 
 
 def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":

@@ -118,7 +118,7 @@ class Confidence:
         distance_percentile: where its nearest distance lies among the history's leave-one-group-out ones, in [0, 100];
             None where the history has fewer than three groups.
         note: for people: one sentence a reason.
-        reasons: stable codes of what speaks against it, see `warmstart.suggestions.doubts.Code`.
+        reasons: stable codes of what speaks against it, see `warmstart.suggestions.confidence.Code`.
     """
 
     typical: bool

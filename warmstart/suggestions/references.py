@@ -1,8 +1,8 @@
 """References: statistics of a history's own datasets, stored in it, against which a query is judged."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,14 @@ from warmstart.history_store.bundle.records import LARGEST
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.handcrafted import FEATURES
-from warmstart.metafeat.index import DatasetIndex, distances_to
-from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
-    from warmstart.metafeat.cache import EmbeddingCache
 
-T = TypeVar("T")
-Progress = Callable[[float, float], object]
 
 VERSION = 1
-SIZES = (50, 100, 200, 400)
-"""Pictures per draw for which the movement of distances is measured."""
-LEAST_DATASETS = 5
-"""Least datasets to measure the movement of distances."""
-NEAREST = 5
 _WIDTHS = ((len(FEATURES),), (len(LANDMARKS),))
-COVERED = 95.0
-"""Percentage of the movements that an interval covers."""
-_CACHE_KEY = "references=1"
-"""Cache key of a dataset's class signal, pixel statistics and features, eight bytes a number; change it with their definition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +27,7 @@ class References:
 
     Attributes:
         names: `m` datasets.
-        effects: `m` class signals for each unit of weight, see `warmstart.metafeat.class_signal`.
+        effects: `m` class signals for each unit of weight, see `warmstart.metafeat.sample_statistics`.
         pixels: `m x p` pixel statistics, see `warmstart.metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
         movements: 95th percentiles of the change of distances to the nearest datasets between two draws of these sizes.
@@ -207,186 +193,34 @@ def drop_references(history: "History", name: str) -> None:
             )
 
 
-def _with_progress(items: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """Iterate over items and report progress after each."""
-    for completed, item in enumerate(items, start=1):
-        yield item
-        if progress is not None:
-            progress(completed, len(items))
+MANY = 2000
+"""Datasets above which some computations take a part of them."""
+MOST_SAMPLED, LEAST_SAMPLED, MOST_PAIRS = 1000, 500, 10_000_000
+"""Of a history larger than `MANY`, the nearest distances of some datasets are computed, evenly spread over it: of the most, or
+of fewer, so that they are compared with all others in so many pairs, but never of fewer than the least."""
 
 
-def compute_references(
-    history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
-) -> References | None:
-    """Compute the references of all datasets with stored images; about 2 s per dataset.
+@dataclass(frozen=True, slots=True, eq=False)
+class Norms:
+    """Reference statistics of the history's datasets.
 
-    Args:
-        history: with its embeddings of this model.
-        model: header of the model.
-        device: where the network runs.
-        threads: CPU threads of the network.
-
-    Returns: the references; None without images.
+    Attributes:
+        n_datasets: how many.
+        n_groups: of siblings among them.
+        nearest: distances of datasets (of a sample of a large history) to the nearest one of another group.
+        fewest_images: fewest pictures of any dataset (of a sample of a large history), or of the draws that measured the movement of distances.
+        references: their statistics, where the history holds them.
     """
-    names = [name for name in history.names if history.has_images(name)]
-    if not names:
-        return None
-    statistics = compute_statistics(history, names, model)
-    return replace(
-        statistics, **_movements(history, model, history.embeddings(model.hash), device=device, threads=threads)
-    )
+
+    n_datasets: int
+    n_groups: int
+    nearest: NDArray[np.float64]
+    fewest_images: int
+    references: References | None
 
 
-def complete_references(
-    history: "History",
-    model: ModelHeader,
-    vectors: Mapping[str, NDArray[np.float32]],
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> References | None:
-    """Compute the references that a history lacks and add them to those that it has. Every dataset is cached at once.
-
-    Args:
-        history: may be open for reading.
-        model: header of the model.
-        vectors: embeddings of its datasets by this model.
-        device: where the network runs.
-        threads: CPU threads of the network.
-        progress: called with the numbers of datasets computed and of all; it starts over several times.
-
-    Returns: all references; None if none is missing.
-    """
-    stored = read_references(history, model.hash)
-    if stored is not None and stored.features is None and all(map(history.has_images, stored.names)):
-        # Of an earlier version: computed anew, with their features.
-        stored = None
-    stored_names = set() if stored is None else set(stored.names)
-    names = [name for name in history.names if name not in stored_names and history.has_images(name)]
-    if not names:
-        return None
-    references = compute_statistics(history, names, model, cache=True, progress=progress)
-    if stored is not None:
-        references = join_references([stored, references])
-    if not references.sizes:
-        references = replace(
-            references, **_movements(history, model, vectors, device=device, threads=threads, progress=progress)
-        )
-    return references
-
-
-def compute_statistics(
-    history: "History",
-    names: Sequence[str],
-    model: ModelHeader | None = None,
-    *,
-    cache: bool = False,
-    progress: Progress | None = None,
-) -> References:
-    """Compute statistics of datasets from their stored images, with the features of a model (None = handcrafted); about 2 s per dataset.
-
-    `cache` keeps them in the cache folder, by images and model.
-    """
-    from warmstart.metafeat.cache import EmbeddingCache, cache_folder
-
-    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    rows = [_statistics(history, name, model, store) for name in _with_progress(names, progress)]
-    effects, pixels, features = zip(*rows, strict=True)
-    return References(tuple(names), np.array(effects), np.stack(pixels), features=np.stack(features))
-
-
-def _statistics(
-    history: "History",
-    name: str,
-    model: ModelHeader | None,
-    store: "EmbeddingCache | None",
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Return class signal, pixel statistics and features of a dataset, from the cache if possible."""
-    from warmstart.metafeat.embed import describe_images, feature_names, stored_sample
-    from warmstart.metafeat.sample_statistics import sample_statistics
-
-    images, labels = stored_sample(history, name, None if model is None else model.spec)
-    key = (sample_mark(images, labels), "" if model is None else model.hash, _CACHE_KEY)
-    cached = None if store is None else store.get(*key)
-    if cached is None:
-        about = sample_statistics(images, labels)
-        features = describe_images(images, labels, model)
-        numbers = np.concatenate([[about.signal.effect], about.pixels, features])
-        if store is not None:
-            # The cache stores float32: the bytes of a float64 travel as two of them.
-            store.put(*key, numbers.view(np.float32))
-    else:
-        numbers = cached.view(np.float64)
-    width = len(FEATURES) if model is None else len(feature_names(model))
-    return float(numbers[0]), numbers[1:-width], numbers[-width:]
-
-
-def sample_mark(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
-    """Return a digest of a dataset's stored images and labels."""
-    from hashlib import sha256
-
-    digest = sha256(np.ascontiguousarray(images).tobytes())
-    digest.update(np.ascontiguousarray(labels).tobytes())
-    return f"sample:{digest.hexdigest()}"
-
-
-def _movements(
-    history: "History",
-    model: ModelHeader,
-    vectors: Mapping[str, NDArray[np.float32]],
-    *,
-    device: str,
-    threads: int | None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Measure the movement of distances; return fields of `References`."""
-    movements = {
-        size: _movement(history, model, vectors, size, device=device, threads=threads, progress=progress)
-        for size in SIZES
-    }
-    measured = {size: movement for size, movement in movements.items() if movement is not None}
-    return {"sizes": tuple(measured), "movements": tuple(measured.values())}
-
-
-def _movement(
-    history: "History",
-    model: ModelHeader,
-    vectors: Mapping[str, NDArray[np.float32]],
-    size: int,
-    *,
-    device: str,
-    threads: int | None,
-    progress: Progress | None,
-) -> float | None:
-    """Measure the movement of the distances to the nearest datasets of other groups between two draws of `size` pictures."""
-    from warmstart.metafeat.embed import embed_images
-    from warmstart.metafeat.images import to_size
-
-    moved: list[NDArray[np.float64]] = []
-    large = [
-        info
-        for info in history.datasets
-        # Two draws of `size` pictures must differ enough.
-        if info.parent is None and info.n_train >= 1.5 * size and history.has_images(info.name)
-    ]
-    if len(large) < LEAST_DATASETS:
-        return None
-    placed = [info for info in history.datasets if info.name in vectors]
-    if not placed:
-        return None
-    index, groups = DatasetIndex(np.stack([vectors[info.name] for info in placed])), [info.group for info in placed]
-    for info in _with_progress(large, progress):
-        distant = np.flatnonzero([group != info.group for group in groups])
-        if not len(distant):
-            continue
-        stored = history.images(info.name)
-        rows, labels = stored.rows("train"), np.asarray(stored.labels)
-        points = []
-        for seed in (0, 1):
-            drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
-            images = to_size(stored.take(drawn), model.spec)
-            points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
-        near, first = index.nearest(points[0], NEAREST, among=distant)
-        moved.append(np.abs(first - distances_to(points[1], index.vectors[near])))
-    return float(np.percentile(np.concatenate(moved), COVERED)) if len(moved) >= LEAST_DATASETS else None
+def spread_rows(m: int) -> NDArray[np.int64]:
+    """Return the positions sampled of `m` datasets: all of up to `MANY`, else some, evenly spread."""
+    if m <= MANY:
+        return np.arange(m)
+    return np.linspace(0, m - 1, min(MOST_SAMPLED, max(LEAST_SAMPLED, MOST_PAIRS // m))).astype(np.int64)

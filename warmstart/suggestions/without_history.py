@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, natural
 from warmstart.history_store.splits import count_parts
 from warmstart.history_store.wording import in_shell
 from warmstart.suggestions.answer import Answer
+from warmstart.suggestions.location import Location
 from warmstart.suggestions.query import open_query
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign
 from warmstart.training.workloads import get_workload
@@ -61,3 +63,17 @@ def usual_answer(
     return Answer(
         summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note, *query.class_notes), workload=workload
     )  # fmt: skip
+
+
+def check_usual_answer(dataset: Dataset | Location, history: str, workload: str, options: Mapping[str, object]) -> None:
+    """Refuse options that the usual configurations of a workload cannot serve, as the history has no run of it.
+
+    Raises:
+        UsageError: a location or descriptor instead of images, or a strategy, a space or names.
+    """
+    for param in (name for name, value in options.items() if value):
+        msg = f"cannot be used with `workload` {workload}: {history} never measured it, so only its usual configurations are known."
+        raise UsageError(msg, param=param)
+    if isinstance(dataset, Location | Descriptor):
+        msg = f"expected images, got their place in {history}, which never measured {workload}. Give the images, or name a history that did."
+        raise UsageError(msg, param="workload")

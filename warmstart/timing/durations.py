@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
     from warmstart.history_store.records import DatasetInfo
     from warmstart.suggestions.location import Location
-    from warmstart.suggestions.records import InitialDesign
+    from warmstart.suggestions.records import DatasetSummary, InitialDesign
     from warmstart.timing.forecast import ExpectedSeconds
 
 Floats = NDArray[np.float64]
@@ -151,8 +151,8 @@ def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
         # Column -1, all unknown, stands for configurations that the history no longer has.
         "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
         "groups": [embedded.groups[row] for row in rows],
-        "sizes": np.array([sizes_of(info) for info in embedded.about.at(rows)]),
-        "query": _sizes(about.n_images, about.n_classes),
+        "sizes": sizes_of(embedded.about.at(rows)),
+        "query": sizes_of([about])[0],
     }, origin
 
 
@@ -197,13 +197,9 @@ def varied_names(space: ConfigurationSpace) -> tuple[str, ...]:
     return tuple(name for name in space if not hasattr(space[name], "value"))
 
 
-def sizes_of(info: DatasetInfo) -> Floats:
-    """Return the logarithms of the numbers of images and of classes, the size features of durations."""
-    return _sizes(info.n_images, info.n_classes)
-
-
-def _sizes(n_images: int, n_classes: int) -> Floats:
-    return np.log(np.maximum([n_images, n_classes], 1.0))
+def sizes_of(datasets: Sequence[DatasetInfo | DatasetSummary]) -> Floats:
+    """Return the logarithms of the numbers of images and of classes, the size features of durations, `m x 2`."""
+    return np.log(np.maximum([(about.n_images, about.n_classes) for about in datasets], 1.0))
 
 
 _FEW, _MANY = 4, 12

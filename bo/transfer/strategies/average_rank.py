@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.transfer.strategies.query import Choice, Query
+from warmstart.bo.transfer.strategies.query import Choice, Query, equal_weights
 from warmstart.bo.transfer.strategies.scenarios import make_scenarios
-from warmstart.bo.transfer.strategies.sources import equal_weights
 
 
 def average_rank(query: Query) -> list[Choice]:

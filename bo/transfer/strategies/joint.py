@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.bo.transfer.strategies.query import Choice, Query, Reach
+from warmstart.bo.transfer.strategies.query import Choice, Query, Reach, equal_weights
 from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from warmstart.bo.transfer.strategies.sources import equal_weights
 
 NEARLY = 0.5
 """Share of the largest gain from which a gain counts as nearly as large."""

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.strategies.query import Choice, Query
+from warmstart.bo.transfer.strategies.query import Choice, Query, turns
 from warmstart.bo.transfer.strategies.scenarios import make_scenarios
-from warmstart.bo.transfer.strategies.sources import turns
 from warmstart.history_store.errors import UsageError
 
 

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.transfer.strategies.noise import with_noise
-from warmstart.bo.transfer.strategies.query import Choice, Query
-from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from warmstart.bo.transfer.strategies.sources import equal_weights
+from warmstart.bo.transfer.strategies.query import Choice, Query, equal_weights
+from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios, with_noise
 from warmstart.history_store.errors import DataError, UsageError
 
 
@@ -38,7 +36,7 @@ def portfolio_rows(
     """Choose configurations one by one, each of which most lowers the mean best normalised regret over the datasets.
 
     The mean includes scenarios of missing cells and of noise; see `warmstart.bo.transfer.strategies.scenarios` and
-    `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then to the lower row, so the
+    `warmstart.bo.transfer.strategies.scenarios`. Equal gains go to the lower mean regret, then to the lower row, so the
     order stays useful after every dataset's best is in.
 
     Args:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmstart.history_store.errors import LabelError, UsageError
-from warmstart.history_store.subsample import largest_remainder, stratified_split, stratified_subsample
+from warmstart.history_store.splits import largest_remainder, stratified_split, stratified_subsample
 
 label_lists = st.lists(st.integers(0, 6), min_size=1, max_size=150).map(lambda values: np.array(values, np.int64))
 

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from warmstart.metafeat.class_signal import class_signal, permutation_score, pooled
+from warmstart.metafeat.sample_statistics import class_signal, permutation_score, pooled
 
 
 def centred(matrix):

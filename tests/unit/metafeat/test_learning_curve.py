@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from warmstart.metafeat.pretrained.learning_curve import CurvePoint, forecast_error, learning_curve
+from warmstart.metafeat.pretrained.logistic import CurvePoint, forecast_error, learning_curve
 
 
 def test_errors_fall_with_more_images_and_the_first_fold_is_always_measured():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from warmstart.cli.errors import error_text, known_options, option_of
+from warmstart.cli.errors import error_text, is_option, option_of
 from warmstart.history_store import errors
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 
@@ -130,4 +130,4 @@ def test_every_argument_that_an_error_names_is_an_option_of_a_command():
         "chance",
         "time_budget",
     }  # of `HistoryPruner` and `warmstart.collect`: commands call them otherwise, or not
-    assert {name for name in named - of_the_service - of_python if option_of(name) not in known_options()} == set()
+    assert {name for name in named - of_the_service - of_python if not is_option(option_of(name))} == set()

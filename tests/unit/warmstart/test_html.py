@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import warmstart
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.space import shown as natural_names
-from warmstart.html import table
+from warmstart.notebook import table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.summary import JointResult, TuneResult

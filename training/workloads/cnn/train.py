@@ -15,7 +15,7 @@ from torch import nn
 
 from warmstart.history_store.errors import LabelError
 from warmstart.history_store.records import Config, Status
-from warmstart.history_store.subsample import TRAIN, VAL
+from warmstart.history_store.splits import TRAIN, VAL
 from warmstart.training.workloads.adam import Adam
 from warmstart.training.workloads.cnn.budget import Budget
 from warmstart.training.workloads.cnn.config import TargetConfig
@@ -62,7 +62,7 @@ class TargetData:
         Args:
             images: `n x s x s x c` uint8.
             labels: `n` int64 in 0 .. n_classes - 1.
-            split: `n` codes of `warmstart.history_store.subsample`.
+            split: `n` codes of `warmstart.history_store.splits`.
             n_classes: number of classes.
             device: of the tensors; None = the CPU.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.subsample import stratified_split, stratified_subsample
+from warmstart.history_store.splits import stratified_split, stratified_subsample
 from warmstart.metafeat.pretrained.depths import DEPTHS, Features
 from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 

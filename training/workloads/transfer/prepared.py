@@ -33,7 +33,7 @@ from warmstart.metafeat.pretrained.heads import (
     best_scale,
     head_specs,
 )
-from warmstart.metafeat.pretrained.learning_curve import CurvePoint, learning_curve
+from warmstart.metafeat.pretrained.logistic import CurvePoint, learning_curve
 from warmstart.training.workloads.base import (
     Budget,
     Classifier,

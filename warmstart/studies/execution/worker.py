@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from warmstart.history_store.space import load_space
-from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.tracking import Trackers
 from warmstart.studies.execution.trial_folder import NO_OUTPUTS, TrialFolder, TrialOutputs
 from warmstart.studies.execution.trial_process import TrialRunner
-from warmstart.studies.objectives.base import Objective, Outcome
+from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
 from warmstart.studies.objectives.load import load_objective, without_broken
 from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.state.spec import StudySpec
@@ -240,3 +240,22 @@ class Runners:
             started = life.enter_context(TrialRunner(self._objectives[i], log=self._log)), life
         self._started[i] = started  # the latest is the last
         return started[0]
+
+
+ALIKE = 5
+"""Number of first trials that fail alike before a call stops."""
+COMPARED_CHARS = 100
+"""Characters of a note that are compared: the rest may be cut off, or specific to the configuration."""
+_VALUE = re.compile(r"""'[^']*'|"[^"]*"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?""")
+
+
+def fail_alike(ends: Iterable[tuple[TrialStatus, str]]) -> bool:
+    """Tell whether all trials crashed, or all gave no usable error, with the same note but for numbers and quotations.
+
+    Timeouts, lack of memory and signals do not count: other configurations may avoid them.
+
+    Args:
+        ends: status and note of each trial.
+    """
+    kinds = {(status, _VALUE.sub("#", note)[:COMPARED_CHARS]) for status, note in ends}
+    return len(kinds) == 1 and next(iter(kinds))[0] in (TrialStatus.FAILED, TrialStatus.CRASHED)

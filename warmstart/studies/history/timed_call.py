@@ -13,8 +13,7 @@ from warmstart.history_store.space import load_space, same_space, shown
 from warmstart.history_store.wording import counted, exact_duration
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
-from warmstart.studies.execution.pace import Pace, finished_here
-from warmstart.studies.execution.planned_pace import PlannedPace
+from warmstart.studies.execution.pace import Pace, PlannedPace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
 from warmstart.studies.objectives.base import Objective, TrialStatus

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.default_workload import DefaultWorkload, default_workload, is_history_named, workload_of_extractor
-from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import load_space, same_space
 from warmstart.history_store.wording import counted
-from warmstart.locations import history_path, usual_model
+from warmstart.locations import glance, history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.state.spec import StudySpec, WarmConfig
@@ -200,7 +199,7 @@ def _answer(plan: StudySpec, location: Location, advisor: Advisor, timed: TimedC
 def _can_plan_first(plan: StudySpec, location: Location) -> bool:
     """Tell whether the history plans the first trials by their durations."""
     from warmstart.studies.history.timed_call import can_plan
-    from warmstart.suggestions.request import PLANNED
+    from warmstart.suggestions.recommendation import PLANNED
 
     return plan.strategy in (None, *PLANNED) and can_plan(plan, location)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.metafeat.pretrained.learning_curve import CurvePoint, forecast_error
+from warmstart.metafeat.pretrained.logistic import CurvePoint, forecast_error
 from warmstart.prediction import Prediction, Predictions
 from warmstart.studies.results.judgement import Judgement
 from warmstart.studies.results.summary import MAX_ROWS, SavedModel

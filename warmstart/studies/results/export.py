@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warmstart.exports import check_exportable
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.quoting import in_json
+from warmstart.history_store.quoting import in_json, to_csv
 from warmstart.metafeat.files import replace_file
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ def write_trials(path: Path, record: StudyRecord, *, raw: bool = False) -> None:
         return
     rows = trial_rows(record)
     if kind == ".csv":
-        from warmstart.suggestions.formats import to_csv
-
         text = to_csv(rows, raw=raw) if rows else ",".join(HEADS) + "\n"
         replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
         return

@@ -11,14 +11,13 @@ from typing import Any
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import StorageError, StorageFullError
-from warmstart.history_store.quoting import in_code, in_json, in_markdown
+from warmstart.history_store.quoting import in_code, in_json, in_markdown, with_config
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short, right_of_100
 from warmstart.metafeat.files import replace_file
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import MAX_ROWS, JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
-from warmstart.suggestions.formats import with_config
 
 TITLE, JOINT_TITLE = "# Study ", "# Datasets tuned together: "
 """First words of reports."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from warmstart.option import about, options_of
+from warmstart.option import options_of
 from warmstart.studies.objectives.command import argument_values, fill_placeholders
 from warmstart.studies.options import Search, WarmStart
 
@@ -73,10 +73,10 @@ def _metric(plan: StudySpec) -> Iterator[str]:
 def _options(plan: StudySpec) -> Iterator[str]:
     """Yield the other options of the search and the warm start that are not as usual."""
     usual = {item.name: item.default for group in (Search, WarmStart) for item in fields(group)}
-    for item in (*options_of(Search), *options_of(WarmStart)):
+    for item, option in (*options_of(Search), *options_of(WarmStart)):
         value = getattr(plan, item.name)
         if item.name in _METRIC or value == usual[item.name]:
             continue
-        flag = next(iter(about(item).flags), f"--{item.name.replace('_', '-')}")
+        flag = next(iter(option.flags), f"--{item.name.replace('_', '-')}")
         for single in value if isinstance(value, tuple) else (value,):
             yield from (flag, "=".join(single) if isinstance(single, tuple) else str(single))

@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 
 from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.quoting import with_config
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
@@ -30,7 +31,6 @@ from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_o
 from warmstart.studies.state.sqlite_file import SQLITE
 from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
 from warmstart.studies.state.trial_tables import TrialTables
-from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

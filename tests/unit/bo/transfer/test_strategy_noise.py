@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from warmstart.bo.transfer.designs import designs, initial_designs
-from warmstart.bo.transfer.strategies import noise as module
-from warmstart.bo.transfer.strategies.noise import with_noise
-from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.bo.transfer.strategies import scenarios as module
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios, with_noise
 from warmstart.history_store.errors import UsageError
 
 

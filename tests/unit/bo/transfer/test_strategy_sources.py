@@ -6,7 +6,7 @@ import pytest
 from warmstart.bo.transfer.designs import designs, initial_designs
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.bo.transfer.strategies.joint import nearness_weights
-from warmstart.bo.transfer.strategies.sources import equal_weights, turns
+from warmstart.bo.transfer.strategies.query import equal_weights, turns
 from warmstart.history_store.errors import UsageError
 
 REACH = ((3.0, 1.0),)

@@ -15,7 +15,7 @@ from warmstart.history_store.errors import BrokenImagesError, DataError, LabelEr
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.readers.csv_labels import images_of, labelled, resolved
-from warmstart.history_store.readers.table_labels import read_labels
+from warmstart.history_store.readers.labels import read_labels
 
 IMAGES, LABELS = pixels(), classes()
 

@@ -6,7 +6,7 @@ import pytest
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.regret import random_curve, regret_curve
 from warmstart.bo.transfer.strategies import STRATEGIES
-from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.history_store.errors import DataError
 from warmstart.training.evaluation.methods import (
     Case,
@@ -156,7 +156,7 @@ def test_a_promise_comes_from_those_who_answer_alone(world):
     from warmstart.bo.transfer.calibration import calibrate
     from warmstart.bo.transfer.strategies import Query
     from warmstart.bo.transfer.strategies.joint import expected_regrets
-    from warmstart.bo.transfer.strategies.sources import number_groups
+    from warmstart.bo.transfer.strategies.query import number_groups
 
     outcome, groups = play(world, "joint", "portfolio"), np.array(GROUPS)
     matrix = world.distances["given"]

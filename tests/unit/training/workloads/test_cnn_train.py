@@ -6,7 +6,7 @@ import torch
 
 from warmstart.history_store.errors import LabelError
 from warmstart.history_store.records import Status
-from warmstart.history_store.subsample import TRAIN, VAL
+from warmstart.history_store.splits import TRAIN, VAL
 from warmstart.training.workloads.cnn.budget import Budget
 from warmstart.training.workloads.cnn.train import TargetData, train_target
 

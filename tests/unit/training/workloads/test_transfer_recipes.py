@@ -173,8 +173,7 @@ def test_the_script_splits_as_a_trial_does(tmp_path, counts, part):
 
 
 def test_the_script_shares_out_as_we_do():
-    from warmstart.history_store.splits import FRACTIONS
-    from warmstart.history_store.subsample import largest_remainder
+    from warmstart.history_store.splits import FRACTIONS, largest_remainder
 
     text = write_recipe(FROZEN, "python", dataset="my photos", n_train=160, n_classes=3)
     text = "import numpy as np\ndef shared" + text.partition("def shared")[2]

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from warmstart.cli.table import MAX_TRANSPOSED_ROWS, cell, table
+from warmstart.cli.table import MAX_TRANSPOSED_ROWS, cells, table
 
 SUGGESTIONS = [
     {"": 1, "learning_rate": 0.00032668, "decay_rate": 1.912e-06, "from": "semeion", "regret left": 0.05367},
@@ -34,7 +34,7 @@ def test_every_number_is_whole_and_every_line_fits(width):
     # Where not even one suggestion fits beside the names of the hyperparameters, it is better too long than cut.
     assert width < 32 or max(map(cell_len, drawn.lines)) <= width
     seen = numbers(drawn.lines)
-    values = [cell(value) for row in SUGGESTIONS for value in row.values() if not isinstance(value, str)]
+    values = cells([value for row in SUGGESTIONS for value in row.values() if not isinstance(value, str)])
     assert sorted(seen) == sorted(values)
     assert drawn.left_out == ()
 
@@ -57,7 +57,7 @@ def test_a_long_table_leaves_optional_columns_out_in_their_order():
 
 def test_without_optional_columns_a_long_table_is_turned_in_parts():
     drawn = table(MANY, 46)
-    assert numbers(drawn.lines) == sorted(cell(row[key]) for row in MANY for key in ("n", "error", "more"))
+    assert numbers(drawn.lines) == sorted(cells([row[key] for row in MANY for key in ("n", "error", "more")]))
     assert max(map(len, drawn.lines)) <= 46
 
 
@@ -72,7 +72,7 @@ def test_escapes_have_room_in_a_table():
 
 
 def test_cells():
-    assert [cell(value) for value in (None, float("nan"), 1.23456, 7, "two\nlines", 1e-9)] == [
+    assert list(cells([None, float("nan"), 1.23456, 7, "two\nlines", 1e-9])) == [
         "-",
         "-",
         "1.235",

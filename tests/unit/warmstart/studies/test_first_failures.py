@@ -2,7 +2,7 @@
 
 import pytest
 
-from warmstart.studies.execution.first_failures import fail_alike
+from warmstart.studies.execution.worker import fail_alike
 from warmstart.studies.objectives.base import TrialStatus
 
 FAILED, CRASHED = TrialStatus.FAILED, TrialStatus.CRASHED

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from warmstart.spaces import read_space
-from warmstart.studies.execution.planned_pace import PlannedPace
+from warmstart.studies.execution.pace import PlannedPace
 from warmstart.studies.state.attributes import OUTCOME, RUN
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.trial_queue import Run

@@ -16,7 +16,7 @@ from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.splits import split_codes
 from warmstart.metafeat.cache import EmbeddingCache
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions import embedded_history
+from warmstart.suggestions import embeddings
 from warmstart.suggestions.references import read_references
 
 
@@ -68,7 +68,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
-    embedded_history._cache.clear()  # as in another process
+    embeddings._cache.clear()  # as in another process
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
@@ -124,6 +124,6 @@ def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, em
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
         entry.write_bytes(entry.read_bytes()[:-3])
-    embedded_history._cache.clear()
+    embeddings._cache.clear()
     assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warmstart.metafeat.class_signal import ClassSignal
-from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
-from warmstart.suggestions.doubts import Code, find_doubts
-from warmstart.suggestions.norms import Norms
-from warmstart.suggestions.references import References
+from warmstart.metafeat.sample_statistics import ABOUT, ClassSignal, SampleStatistics
+from warmstart.suggestions.confidence import Code, find_doubts
+from warmstart.suggestions.references import Norms, References
 
 NAMES = tuple(f"set{i}" for i in range(12))
 PIXELS = np.random.default_rng(0).normal(0, 0.1, (12, len(ABOUT) + 4)) + 1.0

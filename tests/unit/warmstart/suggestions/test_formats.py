@@ -5,9 +5,8 @@ import json
 import pytest
 import yaml
 
-from warmstart.history_store.quoting import in_json, in_yaml
-from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer
+from warmstart.history_store.quoting import in_json, in_yaml, to_csv
+from warmstart.suggestions.answer import Answer, suggestion_rows, to_configspace, to_optuna
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 X = {
@@ -70,7 +69,7 @@ def test_yaml_says_the_same(answer):
 
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
-    rows = list(csv.DictReader(io.StringIO(formats.to_csv(formats.suggestion_rows(answer)))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(suggestion_rows(answer)))))
     known = {"rank": "1", "x": "0.25", "n": "3", "from": "mnist", "distance": "0.5", "source_error": "0.1"}
     assert rows[0] == known | {"expected_regret": "", "measured": "True"}
     unknown = dict.fromkeys(("n", "from", "distance", "source_error", "expected_regret"), "")
@@ -82,7 +81,7 @@ def test_optuna_program_enqueues_the_points_in_order(answer):
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     names: dict = {}
-    exec(formats.to_optuna(answer), names)
+    exec(to_optuna(answer), names)
     study = names["study"]
     study.optimize(lambda trial: trial.suggest_float("x", -1, 1) + trial.suggest_int("n", 1, 9), n_trials=2)
     assert study.trials[0].params == {"x": 0.25, "n": 3}
@@ -92,6 +91,6 @@ def test_optuna_program_enqueues_the_points_in_order(answer):
 def test_configspace_accepts_its_own_configurations(answer):
     from ConfigSpace import Configuration, ConfigurationSpace
 
-    document = json.loads(formats.to_configspace(answer))
+    document = json.loads(to_configspace(answer))
     space = ConfigurationSpace.from_serialized_dict(document["space"])
     assert dict(Configuration(space, values=document["configurations"][0])) == {"x": 0.25, "n": 3}

@@ -12,10 +12,9 @@ import yaml
 from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause
 
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
-from warmstart.history_store.quoting import in_json, in_yaml
+from warmstart.history_store.quoting import in_json, in_yaml, to_csv
 from warmstart.history_store.space_yaml import Source, build_space
-from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer
+from warmstart.suggestions.answer import Answer, suggestion_rows, to_configspace, to_ray
 from warmstart.suggestions.initial_configs import convert_initial, read_initial
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign
 
@@ -43,9 +42,9 @@ def answer() -> Answer:
 FILES = {
     "s.json": lambda: in_json(answer().to_dict()),
     "s.yaml": lambda: in_yaml(answer().to_dict()),
-    "s.csv": lambda: formats.to_csv(formats.suggestion_rows(answer())),
-    "ray.json": lambda: formats.to_ray(answer()),
-    "configspace.json": lambda: formats.to_configspace(answer()),
+    "s.csv": lambda: to_csv(suggestion_rows(answer())),
+    "ray.json": lambda: to_ray(answer()),
+    "configspace.json": lambda: to_configspace(answer()),
     "list.yaml": lambda: yaml.safe_dump(CONFIGS),
     "own.yml": lambda: (
         "- {lr: 1e-3, batch_size: 22, flag: true, model: a}\n- {lr: 3.1622776601683795e-3, batch_size: 8, flag: false, model: off}\n"
@@ -134,7 +133,7 @@ def test_hyperparameters_that_are_named_like_our_columns_survive_a_table(tmp_pat
     configs = [{"rank": 8, "distance": 0.5, "lr": 0.1}, {"rank": 16, "distance": 0.25, "lr": 0.2}]
     named = replace(answer(), suggestions=tuple(InitialDesign(each, {}) for each in configs))
     path = tmp_path / "s.csv"
-    path.write_text(formats.to_csv(formats.suggestion_rows(named)))
+    path.write_text(to_csv(suggestion_rows(named)))
     assert path.read_text().startswith("rank,config.rank,config.distance,lr,from,distance")
     assert read_initial(path) == configs
     path.write_text("rank,lr\n8,0.1\n")  # somebody's own table

@@ -10,7 +10,7 @@ from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo
-from warmstart.suggestions.own_pixels import (
+from warmstart.suggestions.other_sizes import (
     OWN_PIXELS_KEY,
     SIDE,
     OwnPixels,

