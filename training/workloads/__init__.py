@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "cnn"
 """Workload of the shipped history."""
+_MOST_PIXELS = 4096
+"""Side of the pictures of a classifier in a file."""
 
 WORKLOADS: Registry[type[Workload]] = Registry(
     "warmstart.workloads",
@@ -116,6 +118,9 @@ def _check_answers(classifier: Classifier) -> None:
     Raises:
         ValueError: it does not.
     """
+    if classifier.channels not in (1, 3) or classifier.size > _MOST_PIXELS:
+        msg = f"pictures of {classifier.size} x {classifier.size} x {classifier.channels}"
+        raise FaultError(msg)
     blank = np.zeros((1, classifier.size, classifier.size, classifier.channels), dtype=np.uint8)
     probabilities, _ = classifier.answer(blank)
     classes = classifier.classes
