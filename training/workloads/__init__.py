@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.limits import PIXELS
 from warmstart.history_store.registry import Registry
 from warmstart.history_store.wording import FaultError
 from warmstart.training.workloads.base import (
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "cnn"
 """Workload of the shipped history."""
-_MOST_PIXELS = 4096
-"""Side of the pictures of a classifier in a file."""
 
 WORKLOADS: Registry[type[Workload]] = Registry(
     "warmstart.workloads",
@@ -118,8 +117,9 @@ def _check_answers(classifier: Classifier) -> None:
     Raises:
         ValueError: it does not.
     """
-    if classifier.channels not in (1, 3) or classifier.size > _MOST_PIXELS:
-        msg = f"pictures of {classifier.size} x {classifier.size} x {classifier.channels}"
+    PIXELS.check(classifier.size**2, "the classifier's pictures")
+    if classifier.channels not in (1, 3):
+        msg = f"pictures of {classifier.channels} channels"
         raise FaultError(msg)
     blank = np.zeros((1, classifier.size, classifier.size, classifier.channels), dtype=np.uint8)
     probabilities, _ = classifier.answer(blank)

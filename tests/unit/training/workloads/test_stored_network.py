@@ -8,6 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from warmstart.history_store.errors import DataError, ModelError
+from warmstart.training.workloads import load_classifier
 from warmstart.training.workloads.base import Member
 from warmstart.training.workloads.classifier_file import METADATA_KEY
 from warmstart.training.workloads.cnn.classifier import Networks
@@ -57,3 +58,16 @@ def test_a_pretrained_network_of_many_gigabytes_is_not_built_for_a_small_file():
     timm = pytest.importorskip("timm")
     with pytest.raises(ValueError, match="other tensors than the file"):
         load_network(lambda: timm.create_model("vit_7b_patch16_dinov3", num_classes=0), {"x": torch.zeros(1)})
+
+
+@pytest.mark.parametrize(("size", "channels"), [(32, 2_147_483_648), (32, 2), (100_000, 3)])
+def test_a_classifier_of_impossible_pictures_is_refused_before_it_answers(file, monkeypatch, size, channels):
+    class Read(Networks):
+        def answer(self, images):
+            pytest.fail("nothing was to be made")
+
+    read = Read.load(file)
+    read.size, read.channels = size, channels
+    monkeypatch.setattr(Networks, "load", lambda path: read)
+    with pytest.raises((ModelError, DataError), match=r"pictures of \d+ channels|pixels"):
+        load_classifier(file)
