@@ -40,7 +40,9 @@ def test_a_script_is_tuned_as_it_is(case, tmp_path, cli, monkeypatch):
     trials = json.loads(Path(json.loads(run.out)["report"]).with_suffix(".json").read_text())["all"]
     assert [trial["status"] for trial in trials] == ["ok"] * 5 + ["pruned"] * 2, trials
     n_reports = [len(trial["curve"]) for trial in trials[:5]]
-    if case == "lightning":  # its bar shows the value of an epoch during the next one: the same value twice is one report
+    if (
+        case == "lightning"
+    ):  # its bar shows the value of an epoch during the next one: the same value twice is one report
         assert all(EPOCHS - 2 <= n <= EPOCHS for n in n_reports), n_reports
     else:
         assert n_reports == [EPOCHS] * 5, "each epoch is a report"
