@@ -1,12 +1,23 @@
 """People whom a proxy signs in: what its headers may do, from where, and what is written down."""
 
+import contextlib
 import json
+import re
+import shutil
+import socket
+import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from time import sleep
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
+import httpx
+from servers import running
 from starlette.testclient import TestClient
 
 from warmstart.history_store.errors import DataError, UsageError
@@ -224,3 +235,79 @@ def test_lines_of_users_are_made_checked_and_listed_by_commands(tmp_path, cli):
         file.write_text(line)
         with pytest.raises(DataError, match="or user:NAME SCOPE proxy, got another text"):
             read_tokens(file)
+
+
+class SignIn(BaseHTTPRequestHandler):
+    """As oauth2-proxy answers nginx: who has a session is named, others are asked to sign in."""
+
+    def do_GET(self):
+        user = re.search(r"session=(\S+)", self.headers.get("cookie", ""))
+        self.send_response(200 if self.path == "/oauth2/sign_in" else 202 if user else 401)
+        if user:
+            self.send_header("X-Auth-Request-Email", user[1])
+            self.send_header("X-Auth-Request-Groups", "everybody,vision")
+        self.end_headers()
+        self.wfile.write(b"sign in" if self.path == "/oauth2/sign_in" else b"")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def behind_nginx(tmp_path):
+    """A server behind nginx with the file of deploy/; gives its URL."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/opt/homebrew/bin")
+    if program is None:
+        pytest.skip("nginx is not installed here")
+    tokens = tmp_path / "tokens"
+    add_token(tokens, "group:vision", "vision=run")
+    proxy = {"trust_proxy": ("127.0.0.1",), "proxy_header": USER, "proxy_groups_header": GROUPS}
+    hosts = ("warmstart.example.org",)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as free,
+        ThreadingHTTPServer(("127.0.0.1", 0), SignIn) as sign_in,
+        running(storage=tmp_path / "s.db", token_file=tokens, allowed_hosts=hosts, **proxy) as server,
+    ):
+        Thread(target=sign_in.serve_forever, daemon=True).start()
+        port = free.getsockname()[1]
+        free.close()
+        text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
+        text = re.sub(r"    ssl_.*\n", "", text).replace("443 ssl", f"127.0.0.1:{port}")
+        text = text.replace("127.0.0.1:4180", f"127.0.0.1:{sign_in.server_port}").replace(
+            "http://127.0.0.1:8383", server
+        )
+        file = tmp_path / "nginx.conf"
+        paths = " ".join(
+            f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        file.write_text(
+            f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
+            f"http {{ access_log off; {paths}\n{text} }}"
+        )
+        nginx = subprocess.Popen([program, "-p", str(tmp_path), "-c", str(file)], stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(100):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                assert nginx.poll() is None, (tmp_path / "log").read_text()
+                sleep(0.1)
+            yield f"http://127.0.0.1:{port}", add_token(tokens, "script", "admin")
+        finally:
+            nginx.terminate()
+            nginx.wait()
+            sign_in.shutdown()
+
+
+def test_the_file_for_nginx_lets_people_and_tokens_in(behind_nginx):
+    url, secret = behind_nginx
+    forged = {"host": "warmstart.example.org", USER: "joe", GROUPS: "operators"}
+    session, token = {"cookie": "session=ann@example.org"}, {"authorization": f"Bearer {secret}"}
+    with httpx.Client(base_url=url, headers={"host": "warmstart.example.org"}) as client:
+        assert client.get("/studies").text == "sign in"
+        assert client.get("/oauth2/auth").status_code == 404  # nginx's own
+        assert client.post("/v1/studies", json=begin("vision:a"), headers=session).status_code == 201
+        assert client.post("/v1/studies", json=begin("plain"), headers={**forged, **session}).status_code == 403
+        assert "user:ann@example.org" in client.get("/studies", headers={**forged, **session}).text
+        assert client.get("/studies", headers=forged).text == "sign in"
+        assert client.get("/v1/studies", headers={**forged, "authorization": "Bearer wrong"}).status_code == 401
+        assert client.post("/v1/studies", json=begin("plain"), headers={**forged, **token}).status_code == 201

@@ -3,7 +3,7 @@
 import contextlib
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Self
 
 from starlette.types import Scope
@@ -63,7 +63,9 @@ class IdentityProxy:
             address = ip_address(client[0] if client else "")
         except ValueError:
             return False
-        return any(_plain(address) in network for network in self.networks)
+        if isinstance(address, IPv6Address):
+            address = address.ipv4_mapped or address  # as a socket for both kinds shows one of IPv4
+        return any(address in network for network in self.networks)
 
     def is_named(self, scope: Scope) -> bool:
         """Tell whether a request has a header of the proxy."""
@@ -95,11 +97,6 @@ def _network(text: str) -> IPv4Network | IPv6Network:
             return network
     msg = f"expected an address like 10.0.0.7 or ::1, or a network like 10.0.0.0/24, got {text[:80]!r}. Give that of the proxy."
     raise UsageError(msg, param="trust_proxy")
-
-
-def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return an address that a socket for both kinds shows as one of IPv6 as the one of IPv4 that it is."""
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _only(scope: Scope, header: bytes) -> str:
