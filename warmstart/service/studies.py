@@ -322,7 +322,10 @@ def tell(
     """
     audit(request, client=body.client, trial=number)
     with _trials_of(service, name, number, body.client, token) as trials:
-        return trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
+        record = trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
+    if service.webhook is not None:
+        service.webhook.look_at(name)
+    return record
 
 
 def list_studies(service: Service) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ class LeasedTrials:
                 if count_begun(trials) >= total or queue.is_exhausted(trials):
                     return "wait" if n_elsewhere else None
                 run = queue.start()
-            return self.offer(run, client, key, lease_s=lease_s)
+            return self.offer(run, client, key, lease_s=lease_s, total=total)
 
     @contextlib.contextmanager
     def choice_lock(self) -> Iterator[None]:
@@ -93,10 +93,10 @@ class LeasedTrials:
             self._end_lost_trials(trials)
             return None
 
-    def offer(self, run: Run, client: str, key: str, *, lease_s: float) -> LeasedTrial:
+    def offer(self, run: Run, client: str, key: str, *, lease_s: float, total: float) -> LeasedTrial:
         """Lease a trial that this process claims to a client, holding `choice_lock`."""
         before = Lease.of(self._trial(run.number)) or Lease("", 0.0)
-        lease = before.with_offer(client, self._clock() + lease_s, f"{client}:{key}")
+        lease = before.with_offer(client, self._clock() + lease_s, f"{client}:{key}", total)
         self._write(run.trial_id, lease)
         self.queue.release_claim(
             run
