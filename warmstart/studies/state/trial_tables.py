@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Mapping
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, json_to_distribution
@@ -17,6 +18,10 @@ from warmstart.studies.state.sqlite_file import READS_ALONE
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
+
+
+MOST_NAMED = 900
+"""Trials that a statement names, at most: SQLite takes some 1,000 values."""
 
 
 def database_of(storage: BaseStorage) -> RDBStorage | None:
@@ -58,45 +63,52 @@ class TrialTables:
             trials = [ended.get(trial._trial_id) or convert(trial) for trial in trials]  # noqa: SLF001
         else:
             with reading(self._database) as connection:
-                former, latter = _read_trials(connection, self._study_id, ended)
-            trials = sorted((*former, *map(convert, latter)), key=lambda trial: trial.number)
+                of_study = models.TrialModel.study_id == self._study_id
+                trials = read_trials(connection, of_study, ended)
+            trials = [ended.get(trial._trial_id) or convert(trial) for trial in trials]  # noqa: SLF001
         self._ended = {trial._trial_id: trial for trial in trials if trial.state.is_finished()}  # noqa: SLF001
         return trials
 
 
-def _read_trials(
-    connection: Connection, study_id: int, ended: Mapping[int, FrozenTrial]
-) -> tuple[list[FrozenTrial], list[FrozenTrial]]:
-    """Return the trials of a study that are in `ended`, and the others, read table by table."""
+def read_trials(
+    connection: Connection, condition: Any, ended: Mapping[int, FrozenTrial] | None = None
+) -> list[FrozenTrial]:
+    """Read the trials of a condition table by table, in order of their numbers; those of `ended` are returned as they are.
+
+    Raises:
+        SQLAlchemyError: the database does not answer.
+    """
     trial = models.TrialModel.__table__.c
     rows = select(trial.trial_id, trial.number, trial.state, trial.datetime_start, trial.datetime_complete)
     trials: dict[int, FrozenTrial] = {}
     former: list[FrozenTrial] = []
-    for key, number, state, start, end in connection.execute(rows.where(trial.study_id == study_id)):
-        if key in ended:
+    for key, number, state, start, end in connection.execute(rows.where(condition)):
+        if ended is not None and key in ended:
             former.append(ended[key])
         else:
             trials[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key)
-    # Others go on writing: what belongs to later trials is left for the next time.
-    span = (trial.study_id == study_id) & (trial.trial_id <= max(trials, default=0))
-    span &= trial.trial_id >= min(trials, default=0)
     if trials:
-        _read_rows(connection, select(trial.trial_id).where(span), trials)
-    return former, list(trials.values())
+        # Others go on writing: what belongs to later trials is left for the next time.
+        span = condition & (trial.trial_id >= min(trials)) & (trial.trial_id <= max(trials))
+        named = list(trials) if len(trials) <= MOST_NAMED else select(trial.trial_id).where(span)
+        _read_rows(connection, named, trials)
+    return sorted((*former, *trials.values()), key=lambda trial: trial.number)
+
+
+@lru_cache(maxsize=10_000)
+def _distribution(text: str) -> BaseDistribution:
+    return json_to_distribution(text)
 
 
 def _read_rows(connection: Connection, trial_ids: Any, trials: dict[int, FrozenTrial]) -> None:
     """Read what belongs to trials: values, hyperparameters, reports, attributes."""
     param, value = models.TrialParamModel.__table__.c, models.TrialValueModel.__table__.c
     report = models.TrialIntermediateValueModel.__table__.c
-    distributions: dict[str, BaseDistribution] = {}
     rows: Any = select(param.trial_id, param.param_name, param.param_value, param.distribution_json)
     rows = rows.where(param.trial_id.in_(trial_ids)).order_by(param.param_id)
     for key, name, number, text in _of_trials(connection, rows, trials):
-        if text not in distributions:
-            distributions[text] = json_to_distribution(text)
-        trials[key].distributions[name] = distributions[text]
-        trials[key].params[name] = distributions[text].to_external_repr(number)
+        trials[key].distributions[name] = distribution = _distribution(text)
+        trials[key].params[name] = distribution.to_external_repr(number)
     rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(trial_ids))
     for key, number, kind in _of_trials(connection, rows.order_by(value.objective), trials):
         result = models.TrialValueModel.stored_repr_to_value(number, kind)
