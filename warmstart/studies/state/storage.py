@@ -109,7 +109,7 @@ class Store:
                 engine.dispose()
 
     def one_read(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the trials of a database are read once, and again after an own write."""
+        """Return a context in which the trials of a database are read once, and again after this thread ended one."""
         return getattr(self.optuna, "one_read", contextlib.nullcontext)()
 
     def guard(self) -> contextlib.AbstractContextManager[None]:
