@@ -40,6 +40,7 @@ from warmstart.service.transport import LONGEST_WAIT_S, RETRIED
 RESULTS = Path(__file__).parent / "results" / "five_hundred_workers.json"
 SILENT = 0.02
 """Share of trials whose worker goes silent; a new worker takes its place."""
+LOST = 409
 START_S = 10.0
 """Seconds within which the workers begin."""
 
@@ -86,7 +87,10 @@ class Workers:
         for turn in range(10**9):
             key = secrets.token_hex(8)
             body = {"client": worker, "trials": self.setting.trials, "lease_s": LEASE_S}
-            answer, seconds = await self._post(client, "ask", f"/studies/{study}/trials:ask", body, key)
+            try:
+                answer, seconds = await self._post(client, "ask", f"/studies/{study}/trials:ask", body, key)
+            except LookupError:  # the answer came after the end of its lease
+                continue
             if answer["state"] == "done":
                 return
             if answer["state"] == "wait":
@@ -142,6 +146,8 @@ class Workers:
                     seconds = time.monotonic() - began
                     self.seconds[f"{kind}, {answer['state']}" if kind == "ask" else kind].append(seconds)
                     return answer, seconds
+                if kind == "ask" and response.status_code == LOST:
+                    raise LookupError
                 if response.status_code not in RETRIED:
                     break
             await asyncio.sleep(min(LONGEST_WAIT_S, 0.2 * 2**attempt * random.uniform(0.5, 1.5)))
