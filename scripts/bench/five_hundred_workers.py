@@ -41,6 +41,7 @@ RESULTS = Path(__file__).parent / "results" / "five_hundred_workers.json"
 SILENT = 0.02
 """Share of trials whose worker goes silent; a new worker takes its place."""
 LOST = 409
+"""Status of who holds the trial no longer."""
 START_S = 10.0
 """Seconds within which the workers begin."""
 
@@ -105,33 +106,40 @@ class Workers:
                 worker = f"w{which}.{turn}"
                 await asyncio.sleep(self.trial_s * rng.uniform(0.5, 1.5))
                 continue
-            await self._run_trial(client, about, float(trial["config"]["x"]), self.trial_s * rng.uniform(0.5, 1.5))
+            lasts = self.trial_s * rng.uniform(0.5, 1.5)
+            with contextlib.suppress(LookupError):  # its lease ended: another one has the trial
+                await self._run_trial(client, about, float(trial["config"]["x"]), lasts)
 
     async def _run_trial(self, client: httpx.AsyncClient, about: dict[str, Any], error: float, lasts: float) -> None:
         """Work on a trial: heartbeats all along, a report in the middle, and the result."""
         path, body = f"/studies/{about['study']}/trials/{about['number']}", {"client": about["client"]}
 
         async def beat() -> None:
-            while True:
-                await asyncio.sleep(LEASE_S / BEATS)
-                await self._post(client, "heartbeat", f"{path}:heartbeat", {**body, "lease_s": LEASE_S})
+            with contextlib.suppress(LookupError):
+                while True:
+                    await asyncio.sleep(LEASE_S / BEATS)
+                    await self._post(client, "heartbeat", f"{path}:heartbeat", {**body, "lease_s": LEASE_S})
 
         beats = asyncio.create_task(beat())
-        await asyncio.sleep(lasts / 2)
-        report = {**body, "step": 1, "error": error + 1, "lease_s": LEASE_S}
-        await self._post(client, "report", f"{path}:report", report)
-        self.log.add("report", **about, step=1, error=error + 1)
-        await asyncio.sleep(lasts / 2)
-        beats.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await beats
+        try:
+            await asyncio.sleep(lasts / 2)
+            report = {**body, "step": 1, "error": error + 1, "lease_s": LEASE_S}
+            await self._post(client, "report", f"{path}:report", report)
+            self.log.add("report", **about, step=1, error=error + 1)
+            await asyncio.sleep(lasts / 2)
+        finally:
+            beats.cancel()
         _, seconds = await self._post(client, "tell", f"{path}:tell", {**body, "error": error, "duration": lasts})
         self.log.add("tell", **about, error=error, seconds=seconds)
 
     async def _post(
         self, client: httpx.AsyncClient, kind: str, path: str, body: dict[str, Any], key: str | None = None
     ) -> tuple[dict[str, Any], float]:
-        """Send a request as the client does, again after a failure that may pass; return answer and seconds of all tries."""
+        """Send a request as the client does, again after a failure that may pass; return answer and seconds of all tries.
+
+        Raises:
+            LookupError: the lease of its trial ended.
+        """
         headers = {"Idempotency-Key": key or secrets.token_hex(8)}
         began = time.monotonic()
         for attempt in range(6):
@@ -146,7 +154,7 @@ class Workers:
                     seconds = time.monotonic() - began
                     self.seconds[f"{kind}, {answer['state']}" if kind == "ask" else kind].append(seconds)
                     return answer, seconds
-                if kind == "ask" and response.status_code == LOST:
+                if response.status_code == LOST:
                     raise LookupError
                 if response.status_code not in RETRIED:
                     break
@@ -228,6 +236,7 @@ def run(setting: Setting, trial_s: float, folder: Path) -> dict[str, Any]:
         "told twice": sum(count - 1 for count in told.values()),
         "workers gone silent": log.counts["silent"],
         "their trials told by others": taken_over(log.lines),
+        "leases lost by a living worker": sum(n for status, n in workers.statuses.items() if f": {LOST}" in status),
         "faults": len(faults),
         "first faults": faults[:20],
         "milliseconds": {kind: milliseconds(each) for kind, each in sorted(workers.seconds.items())},
