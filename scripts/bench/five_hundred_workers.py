@@ -18,6 +18,7 @@ import os
 import platform
 import random
 import secrets
+import ssl
 import sys
 import tempfile
 import time
@@ -63,18 +64,26 @@ class Workers:
     log: Log
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     statuses: Counter[str] = field(default_factory=Counter)
+    _no_tls: ssl.SSLContext = field(default_factory=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     async def run(self) -> None:
         """Begin the studies, and let the workers work until all have their trials."""
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with httpx.AsyncClient(base_url=f"{self.url}/v1", limits=limits, timeout=60.0, trust_env=False) as client:
+        async with self._client() as client:
             for i in range(self.setting.studies):
                 await self._post(client, "begin", "/studies", {"name": f"s{i}", **self.setting.options})
-            shown = asyncio.create_task(self._show())
-            async with asyncio.TaskGroup() as group:
-                for i in range(self.setting.clients):
-                    group.create_task(self._work(client, i))
-            shown.cancel()
+        shown = asyncio.create_task(self._show())
+        async with asyncio.TaskGroup() as group:
+            for i in range(self.setting.clients):
+                group.create_task(self._be_worker(i))
+        shown.cancel()
+
+    def _client(self) -> httpx.AsyncClient:
+        """Return the connections of one worker: those of 500 in one pool take longer to find than a request."""
+        return httpx.AsyncClient(base_url=f"{self.url}/v1", timeout=60.0, trust_env=False, verify=self._no_tls)
+
+    async def _be_worker(self, which: int) -> None:
+        async with self._client() as client:
+            await self._work(client, which)
 
     async def _show(self) -> None:
         while True:

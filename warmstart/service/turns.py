@@ -45,7 +45,7 @@ class Turns:
         """
         self._n_paused += 1
         try:
-            until = since + min(TURN_S, (self._n_paused - 1) / WAITS_PER_S)
+            until = since + min(TURN_S, self._n_paused / WAITS_PER_S)
             while (rest := until - current_time()) > 0 and not is_over():
                 await sleep(min(STEP_S, rest))
         finally:
