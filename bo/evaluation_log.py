@@ -96,14 +96,16 @@ class EvaluationLog:
 
     def begin(self, config: Config, *, since: float | None = None) -> None:
         """Mark a configuration as pending, since now or an earlier time."""
-        self._begin(*self.locate(config), since=self._clock() if since is None else since)
+        point, key = self.locate(config)
+        (config,) = self._encoding.decode([point])
+        self._begin(config, point, key, since=self._clock() if since is None else since)
 
     def begin_new(self, configs: Sequence[Config]) -> None:
         """Mark those configurations as pending that were never proposed."""
         points, keys = self.locate_all(configs, lambda _: "pending")
-        for point, key in zip(points, keys, strict=True):
+        for config, point, key in zip(self._encoding.decode(points), points, keys, strict=True):
             if key not in self.taken:
-                self._begin(point, key, since=self._clock())
+                self._begin(config, point, key, since=self._clock())
 
     def withdraw(self, configs: Sequence[Config]) -> None:
         """Remove configurations from the pending and the proposed ones."""
@@ -182,8 +184,8 @@ class EvaluationLog:
             beyond_memory=self.columns(beyond) if beyond else None,
         )
 
-    def _begin(self, point: Floats, key: str, *, since: float) -> None:
-        self.pending[key] = Pending(self._encoding.decode([point])[0], point, since)
+    def _begin(self, config: dict[str, Value], point: Floats, key: str, *, since: float) -> None:
+        self.pending[key] = Pending(config, point, since)
         self.taken[key] = None
 
     def _drop_lost(self, key: str) -> None:

@@ -42,6 +42,7 @@ from warmstart.history_store.errors import LeaseLostError
 from warmstart.remote_study import RemoteStudy, RemoteTrial
 from warmstart.service.transport import Transport
 from warmstart.studies.state.attributes import EXTRA, LEASE, OUTCOME
+from warmstart.studies.state.lease import TOKEN_END
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 
@@ -126,7 +127,7 @@ class Server:
     number: int
     storage: str
     folder: Path
-    core: int
+    core: int | str
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     starts: list[float] = field(default_factory=list)
@@ -329,7 +330,10 @@ def _faults(lines: Sequence[dict[str, Any]], trials: Sequence[Any], wanted: int)
             yield f"trial {number}: {line['error']} was acknowledged, {trial.value} is stored"
         elif kind == "report" and trial.intermediate_values.get(line["step"]) != line["error"]:
             yield f"trial {number}: an acknowledged report is not stored"
-        elif kind == "ask" and f"{line['client']}:{line['key']}.0" not in trial.user_attrs[LEASE]["keys"]:
+        elif kind == "ask" and not any(
+            key.startswith(f"{line['client']}:") and key.endswith(f"{TOKEN_END}{line['key']}.0")
+            for key in trial.user_attrs[LEASE]["keys"]
+        ):
             yield f"trial {number}: its storage does not know the key of {line['client']}"
         elif kind == "ask" and trial.params != line["config"]:
             yield f"trial {number}: {line['config']} was offered, {trial.params} is stored"

@@ -3,6 +3,7 @@
 import json
 import socket
 from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from time import monotonic, sleep
@@ -170,6 +171,68 @@ def test_a_webhook_is_told_once_when_a_study_ends_or_fails(receiver, tmp_path, m
         assert [body["event"] for _, body in arrived(receiver, 3)][2:] == ["study.failed"]
     assert [path for path, _ in receiver.received] == ["/secret"] * 3  # no redirect is followed
     assert "secret" not in caplog.text
+
+
+def _run_all(client, name, total):
+    """Ask for the trials of a new study, and tell each, with no further request."""
+    study = client.begin_study(name, space=SQUARES["space"])
+    for number in range(total):
+        study.ask(trials=total).tell(0.5 + number)
+
+
+def _names(receiver):
+    return [body["study"] for _, body in receiver.received]
+
+
+def test_a_webhook_is_told_of_the_last_result_though_nobody_asks_again(receiver, tmp_path, monkeypatch):
+    monkeypatch.setattr(webhook, "LOOK_S", 0.05)
+    options = {"storage": tmp_path / "s.db", "webhook": f"http://127.0.0.1:{receiver.server_port}/"}
+    with running(**options) as server:
+        client = Client(server)
+        study = client.begin_study("begun", space=SQUARES["space"])
+        first, second = study.ask(trials=2), study.ask(trials=2)
+        first.tell(0.5)
+        _run_all(client, "short", 3)
+        assert [body["trials"] for _, body in arrived(receiver, 1)] == [3]
+        second.tell(0.5)
+        arrived(receiver, 2)
+        assert study.ask(trials=2) is None  # the same end
+        study.ask(trials=3).tell(0.5)  # another one
+        arrived(receiver, 3)
+        study.ask().tell(0.5)  # of as many as there may be
+    assert _names(receiver) == ["short", "begun", "begun"]
+
+
+def test_a_webhook_is_told_of_studies_that_were_tuned_together(receiver, tmp_path, monkeypatch):
+    monkeypatch.setattr(webhook, "LOOK_S", 0.05)
+    names = ("left", "right")
+    with running(storage=tmp_path / "s.db", webhook=f"http://127.0.0.1:{receiver.server_port}/") as server:
+        both = [Client(server).begin_study(name, space=SQUARES["space"], members=names) for name in names]
+        for _ in range(4):
+            trial = both[0].ask(trials=4)
+            assert receiver.received == []
+            trial.tell(0.5)
+        arrived(receiver, 2)
+    assert sorted(_names(receiver)) == ["left", "right"]
+
+
+def test_a_webhook_is_told_once_though_the_server_was_killed_before(receiver, tmp_path, monkeypatch):
+    with running(storage=tmp_path / "s.db") as server:
+        _run_all(Client(server), "left", 2)
+        Client(server).begin_study("open", space=SQUARES["space"]).ask(trials=1)
+    options = {"storage": tmp_path / "s.db", "webhook": f"http://127.0.0.1:{receiver.server_port}/"}
+    for _ in range(2):
+        with running(**options):
+            arrived(receiver, 1)
+            sleep(0.5)
+    assert _names(receiver) == ["left"]
+    receiver.received.clear()
+    monkeypatch.setattr(webhook, "MISSED", timedelta(0))  # it ended long ago
+    with running(storage=tmp_path / "s.db") as server:
+        _run_all(Client(server), "old", 1)
+    with running(**options):
+        sleep(0.5)
+    assert receiver.received == []
 
 
 def test_a_webhook_that_hangs_delays_nothing(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def serve(
             "--new-token",
             metavar="NAME",
             rich_help_panel="Tokens",
-            help="Make a token in --token-file, show it once, and end.",
+            help="Make a token in --token-file, show it once, and end; user:NAME or group:NAME is for --trust-proxy.",
         ),
     ] = None,
     scope: Annotated[
@@ -65,10 +65,14 @@ def serve(
         from warmstart.service.auth import add_token
 
         secret = add_token(_token_file(options, "new_token"), new_token, scope)
-        if shell.format == "table":
+        if not secret:
+            shell.note(f"{new_token} may as soon as --trust-proxy signs them in.")
+        if shell.format != "table":
+            shell.result(
+                {"schema_version": 1, "name": new_token, "scope": scope, "token": secret or None}, [{"token": secret}]
+            )
+        elif secret:
             write(secret)
-        else:
-            shell.result({"schema_version": 1, "name": new_token, "scope": scope, "token": secret}, [{"token": secret}])
         return
     if revoke_token is not None or list_tokens:
         from warmstart.service.auth import read_tokens, remove_token

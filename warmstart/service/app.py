@@ -43,7 +43,7 @@ def create_app(settings: ServiceSettings) -> Guard:
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     service = Service(settings, StudyBook(settings.storage), tokens)
     if settings.webhook is not None:
-        service.webhook = Webhook(settings.webhook, lambda name: service.views().record(name), service.studies.store)
+        service.webhook = Webhook(settings.webhook, lambda name: service.views().record(name), service.studies)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

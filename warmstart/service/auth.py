@@ -1,11 +1,11 @@
-"""Tokens with names and scopes; the token file stores digests only."""
+"""Tokens, and people whom a proxy signs in, with names and scopes; the token file stores digests only."""
 
 import contextlib
 import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,29 +22,37 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 """Scopes, each with those before it: read answers; run studies and record runs; metrics and everything else."""
 PROJECT_END = ":"
 """What ends the project in a study's name; a study without it is in none."""
-HEAD = "# warmstart tokens: NAME SCOPE sha256:DIGEST\n"
-_LINE = re.compile(r"(?P<name>[\w.@-]{1,64})\s+(?P<scope>\S+)\s+sha256:(?P<digest>[0-9a-f]{64})")
+HEAD = "# warmstart tokens: NAME SCOPE sha256:DIGEST, or user:NAME or group:NAME, SCOPE, proxy\n"
+SIGNED_IN = re.compile(r"(user|group):[\w.@+/:-]{1,128}")
+"""Names of users and groups in a token file; no token has a colon in its name."""
+_LINE = re.compile(
+    rf"(?P<token>[\w.@-]{{1,64}})\s+(?P<scope>\S+)\s+sha256:(?P<digest>[0-9a-f]{{64}})|(?P<signed_in>{SIGNED_IN.pattern})\s+(?P<their_scope>\S+)\s+proxy"
+)
 _IN_PROJECT = re.compile(r"(?P<project>[\w.-]{1,64})=(?P<scope>read|run|admin)")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: name, scope and digest of the secret.
+    """A token: name, scope and digest of the secret; or who was signed in by a proxy.
 
     Attributes:
         name: of whom it is for.
         scope: on the whole server, or outside of studies, if it is for projects.
-        digest: SHA-256 of the secret.
+        digest: SHA-256 of the secret; empty for users and groups.
         projects: scopes by project; empty for a token of all studies.
+        grants: of who was signed in: the lines of the file for the user and the groups.
     """
 
     name: str
     scope: Scope
     digest: str
     projects: tuple[tuple[str, Scope], ...] = ()
+    grants: tuple["Token", ...] = ()
 
     def allows(self, needed: Scope, study: str | None = None) -> bool:
         """Tell whether the token's scope includes another scope, for a study by its name, or for all else."""
+        if self.grants:
+            return any(grant.allows(needed, study) for grant in self.grants)
         scope: Scope | None = self.scope
         if self.projects and study is not None:
             project, end, _ = study.partition(PROJECT_END)
@@ -54,6 +62,8 @@ class Token:
     @property
     def scope_text(self) -> str:
         """Return the scope as the token file has it."""
+        if self.grants:
+            return " and ".join(grant.scope_text for grant in self.grants)
         return ",".join(f"{project}={scope}" for project, scope in self.projects) or self.scope
 
 
@@ -93,11 +103,22 @@ class TokenFile:
                 match = token
         return match
 
+    def of_signed_in(self, user: str, groups: Sequence[str]) -> Token | None:
+        """Return what the file grants to a user and its groups; None where it has none of them.
+
+        Raises:
+            DataError: the file became invalid.
+        """
+        self._refresh()
+        names = {f"user:{user}", *(f"group:{group}" for group in groups)}
+        grants = tuple(token for token in self._tokens if token.name in names)
+        return Token(f"user:{user}", "read", "", grants=grants) if grants else None
+
     def has(self, token: Token) -> bool:
         """Tell whether a token is in the file, with the same scope; False for a file that became invalid."""
         with contextlib.suppress(DataError):
             self._refresh()
-            return token in self._tokens
+            return set(token.grants or (token,)) <= set(self._tokens)
         return False
 
     def _refresh(self) -> None:
@@ -127,10 +148,13 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
-        token = None if match is None else _token(match["name"], match["scope"], match["digest"])
+        token = None
+        if match is not None:
+            name, scope = match["token"] or match["signed_in"], match["scope"] or match["their_scope"]
+            token = _token(name, scope, match["digest"] or "")
         if token is None or token.name in tokens:
             got = "another text" if token is None else f"the name {token.name!r} again"
-            msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {in_shell(path)}` writes such lines."
+            msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, or user:NAME SCOPE proxy, got {got}. `warmstart serve --new-token NAME --token-file {in_shell(path)}` writes such lines."
             raise DataError(msg)
         tokens[token.name] = token
     return tuple(tokens.values())
@@ -150,10 +174,10 @@ def add_token(path: Path, name: str, scope: str) -> str:
 
     Args:
         path: of the file.
-        name: of whom the token is for.
+        name: of whom the token is for; with user: or group: before it, of whom a proxy signs in.
         scope: one of `SCOPES`, or PROJECT=SCOPE, several with commas.
 
-    Returns: the secret, which is not stored.
+    Returns: the secret, which is not stored; empty for a user or a group.
 
     Raises:
         UsageError: an invalid name or scope, or a name that the file has already.
@@ -161,10 +185,11 @@ def add_token(path: Path, name: str, scope: str) -> str:
         DataError: a file that is no token file.
         StorageError: a file or a folder that cannot be written.
     """
-    if not re.fullmatch(r"[\w.@-]{1,64}", name):
-        msg = f"expected a name of up to 64 letters, digits and . @ - _, got {name!r}. Name whom the token is for."
+    is_signed_in = SIGNED_IN.fullmatch(name) is not None
+    if not is_signed_in and not re.fullmatch(r"[\w.@-]{1,64}", name):
+        msg = f"expected a name of up to 64 letters, digits and . @ - _, or user:NAME or group:NAME, got {name!r}. Name whom the token is for."
         raise UsageError(msg, param="new_token")
-    secret = secrets.token_urlsafe(32)
+    secret = "" if is_signed_in else secrets.token_urlsafe(32)
     digest = sha256(secret.encode()).hexdigest()
     if _token(name, scope, digest) is None:
         msg = f"expected one of {', '.join(SCOPES)}, or PROJECT=SCOPE, each project once, got {scope!r}. Leave it out for run."
@@ -176,7 +201,7 @@ def add_token(path: Path, name: str, scope: str) -> str:
             raise UsageError(msg, param="new_token")
         lines = real.read_text(encoding="utf-8") if real.exists() else HEAD
         end = "" if lines.endswith("\n") or not lines else "\n"
-        _write_private(real, f"{lines}{end}{name} {scope} sha256:{digest}\n")
+        _write_private(real, f"{lines}{end}{name} {scope} {f'sha256:{digest}' if secret else 'proxy'}\n")
     return secret
 
 

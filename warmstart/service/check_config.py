@@ -31,7 +31,11 @@ def check_config(settings: ServiceSettings) -> dict[str, str]:
     finally:
         service.studies.close()
     if settings.token_file is not None:
-        parts["tokens"] = f"{settings.token_file}: {len(read_tokens(settings.token_file))}"
+        tokens = read_tokens(settings.token_file)
+        parts["tokens"] = f"{settings.token_file}: {len(tokens)}"
+        if settings.trust_proxy:
+            n_lines = sum(not token.digest for token in tokens)
+            parts["proxy"] = f"{', '.join(settings.trust_proxy)}: {counted(n_lines, 'line')} of users and groups"
     if settings.classifier is not None:
         parts["classifier"] = f"{settings.classifier}: {counted(len(service.classifier().classes), 'class')}"
     if settings.tls_cert is not None:

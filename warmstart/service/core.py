@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
+from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
@@ -21,6 +22,7 @@ from warmstart.service.followed import Followed
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
+from warmstart.service.turns import Turns
 from warmstart.service.webhook import Webhook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
@@ -101,6 +103,7 @@ class Service:
         followed: the studies that they follow.
         writing: lock of writes to the history.
         asks: limiter of the threads that choose trials.
+        turns: of the clients that ask a study for trials, while any does.
         answers: limiter of the threads that read spaces and answer from the history.
         uploads: limiter of the processes that look at uploads.
         n_uploads: number of uploads that arrive, wait or are looked at.
@@ -119,6 +122,7 @@ class Service:
     writing: Lock = field(default_factory=Lock)
     drawing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
+    turns: WeakValueDictionary[str, Turns] = field(default_factory=WeakValueDictionary)
     answers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ANSWERS))
     uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_UPLOADS))
     n_uploads: int = 0

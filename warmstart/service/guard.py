@@ -6,7 +6,8 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from warmstart.service.audit import CONFLICT, REFUSED, AuditLog, outcome
 from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, bearer, cookie, cookie_name
 from warmstart.service.core import Service
 from warmstart.service.frame import sign_in_page
+from warmstart.service.identity_proxy import IdentityProxy
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
 from warmstart.service.settings import LOOPBACK_NAMES, PICTURES, UPLOADS
@@ -50,7 +52,7 @@ class Guard:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         settings = service.settings
         self.app, self.service, self._settings = app, service, settings
-        self._audit_log = AuditLog(settings.audit_log)
+        self._audit_log, self._proxy = AuditLog(settings.audit_log), IdentityProxy.of(settings)
         self._rate = None if settings.rate is None else RateLimit(settings.rate)
         names = (*LOOPBACK_NAMES, settings.host) if settings.is_loopback else ()
         self._hosts = frozenset(name.lower() for name in (*names, *settings.allowed_hosts))
@@ -122,7 +124,7 @@ class Guard:
         try:
             self._check_host(headers)
             _check_origin(headers, path)
-            token = self._check_token(headers, path)
+            token = self._check_token(scope, headers, path)
         except ProblemError:
             self._count(address)
             raise
@@ -147,20 +149,38 @@ class Guard:
             detail = f"expected one of {', '.join(sorted(self._hosts))} as the host, got {host[:80]!r}. Call it by one of these, or start it with --allow-host."
             raise ProblemError(403, "Unknown host", detail)
 
-    def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
+    def _check_token(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
+        """Return the token of a request, or who was signed in by the proxy; raises `ProblemError`."""
         if self.service.tokens is None or not path.startswith(TOKEN_PATHS):
             return LOOPBACK_TOKEN
-        secret = bearer(headers) or cookie(headers, cookie_name(self._settings.port))
         try:
+            if self._proxy is not None and self._proxy.is_trusted(scope):
+                if (signed_in := self._proxy.signed_in(scope)) is not None:
+                    return self._check_signed_in(scope, *signed_in)
+            elif self._proxy is not None and self._proxy.is_named(scope):
+                scope["state"]["untrusted"] = True
+            secret = bearer(headers) or cookie(headers, cookie_name(self._settings.port))
             token = None if secret is None else self.service.tokens.find(secret)
         except DataError as error:
             _log.exception("token file")
             detail = "expected a token file that can be read, got another. The server's log says more."
             raise ProblemError(503, "No tokens", detail) from error
         if token is None:
-            got = "no token" if secret is None else "one that is not known"
+            got = "one that is not known" if secret is not None else "no token"
+            if "untrusted" in scope["state"]:
+                got += ", and a header of the proxy from an address that is not trusted"
             detail = f"expected a token in the header Authorization: Bearer TOKEN, got {got}. Ask who runs the server for one."
             raise ProblemError(401, "Not known", detail, headers={"www-authenticate": "Bearer"})
+        return token
+
+    def _check_signed_in(self, scope: Scope, user: str, groups: Sequence[str]) -> Token:
+        """Return what a user may; raises `ProblemError` for one without a line in the token file, and `DataError`."""
+        assert self.service.tokens is not None  # noqa: S101  the settings ask for it
+        token = self.service.tokens.of_signed_in(user, groups)
+        if token is None:
+            scope["state"]["token"] = replace(UNKNOWN_TOKEN, name=f"user:{user}")
+            detail = f"expected a user or a group of the token file, got {user!r}. Ask who runs the server."
+            raise ProblemError(403, "Not allowed", detail)
         return token
 
     def _check_body(self, headers: Mapping[bytes, bytes], path: str) -> None:
@@ -246,7 +266,7 @@ class Guard:
         """Write the audit line of a write that is done, or refused for lack of rights."""
         state = scope["state"]
         line: Mapping[str, Any] | None = state.get("audit") if status < 400 or status == CONFLICT else None
-        if status in REFUSED and scope["method"] in WRITES:
+        if status in REFUSED and (scope["method"] in WRITES or "untrusted" in state):
             line = state.get("write", {})
         if line is not None:
             self._audit_log.write({**_about(scope, path, status), "outcome": outcome(status), **line})
@@ -254,6 +274,7 @@ class Guard:
 
 def _about(scope: Scope, path: str, status: int) -> dict[str, Any]:
     """Return what the log tells of a request."""
+    aside = {"untrusted_proxy_header": True} if "untrusted" in scope["state"] else {}
     return {
         "request_id": scope["state"]["request_id"],
         "method": scope["method"],
@@ -261,6 +282,7 @@ def _about(scope: Scope, path: str, status: int) -> dict[str, Any]:
         "status": status,
         "who": scope["state"]["token"].name,
         "from": (scope.get("client") or ("",))[0],
+        **aside,
     }
 
 

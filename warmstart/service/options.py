@@ -42,6 +42,15 @@ class ServiceOptions:
     allowed_hosts: tuple[str, ...] = option(
         (), "A name by which clients call it; may be repeated.", flags=("--allow-host",), metavar="NAME"
     )
+    trust_proxy: tuple[str, ...] = option(
+        (),
+        "Address or network of a proxy that signs people in; may be repeated.",
+        metavar="ADDRESS",
+    )
+    proxy_header: str | None = option(None, "Its header with the user, like X-Forwarded-Email.", metavar="NAME")
+    proxy_groups_header: str | None = option(
+        None, "Its header with the user's groups, if it sends any.", metavar="NAME"
+    )
     allow_uploads: bool = option(False, "Take datasets and pictures on other addresses than loopback, too.")
     rate: float | None = option(None, "Requests a second of each client, at most; any when left out.", type=float)
     most_bytes: int = option(1_000_000, "Bytes of a JSON body, at most.", least=1000, flags=("--max-body",))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.service.audit import check_audit_file
+from warmstart.service.identity_proxy import IdentityProxy
 from warmstart.service.options import ServiceOptions
 from warmstart.service.webhook import check_webhook
 from warmstart.training.workloads.classifier_file import read_header
@@ -47,7 +48,7 @@ class ServiceSettings(ServiceOptions):
 
         Raises:
             UsageError: an open address without tokens; half of a certificate; a number out of range; an audit log that
-                cannot be written; a webhook that is no URL.
+                cannot be written; a webhook that is no URL; a proxy without an address or a header.
             MissingPathError: a token file, a certificate, a key or a classifier that is not there.
             ModelError: a file that is no classifier.
         """
@@ -68,6 +69,7 @@ class ServiceSettings(ServiceOptions):
             raise UsageError(msg, param=missing)
         if self.webhook is not None:
             check_webhook(self.webhook)
+        IdentityProxy.of(self)
         if self.audit_log is not None:
             check_audit_file(self.audit_log)
         for name in ("token_file", "tls_cert", "tls_key"):

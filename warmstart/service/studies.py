@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from anyio import to_thread
+from anyio import current_time, to_thread
 from fastapi import APIRouter, Request, Response
 
 from warmstart.history_store.errors import UsageError
@@ -38,6 +38,7 @@ from warmstart.service.study_bodies import (
     TellRequest,
 )
 from warmstart.service.study_records import study_record, trial_record
+from warmstart.service.turns import Turns
 from warmstart.studies.objectives.result import one_line
 from warmstart.studies.state.lease import TOKEN_END
 
@@ -211,15 +212,19 @@ async def ask(
     key: AskKey = None,
 ) -> Offered:
     """Ask for trials: first those that lost their worker, once, then new ones. The same key again gets the same."""
-    offered = await to_thread.run_sync(
-        _offer_trials,
-        name,
-        body,
-        service,
-        token,
-        f"{token.name}{TOKEN_END}{plain_key(key) or uuid.uuid4().hex}",
-        limiter=service.asks,
-    )
+    turns, began = service.turns.setdefault(name, Turns()), current_time()
+    token_key = f"{token.name}{TOKEN_END}{plain_key(key) or uuid.uuid4().hex}"
+    offered = Offered(state="wait", trials=[])
+    async with turns.turn() as is_here:
+        # Nobody would run a trial of who is gone, and others wait for it.
+        if is_here and await request.is_disconnected():
+            raise ProblemError(503, "Gone", "expected a client that waits for the answer, got none. Ask again.")
+        if is_here:
+            offered = await to_thread.run_sync(
+                _offer_trials, name, body, service, token, token_key, limiter=service.asks
+            )
+    if offered.state == "wait":
+        await turns.pause(began, lambda: service.is_stopping)
     if offered.trials:
         audit(request, client=body.client, trials=[trial.number for trial in offered.trials])
     return offered
@@ -314,7 +319,10 @@ def tell(
     """
     audit(request, client=body.client, trial=number)
     with _trials_of(service, name, number, body.client, token) as trials:
-        return trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
+        record = trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
+    if service.webhook is not None:
+        service.webhook.look_at(name)
+    return record
 
 
 def list_studies(service: Service) -> list[dict[str, Any]]:

@@ -165,7 +165,7 @@ class Offered(BaseModel):
     """The trials offered to a client."""
 
     state: Literal["offered", "wait", "done"] = Field(
-        description="wait: the last trials run elsewhere, ask again; done: the study has all that it shall have."
+        description="wait: the last trials run elsewhere, or too many ask, ask again; done: the study has all that it shall have."
     )
     trials: list[OfferedTrial]
 

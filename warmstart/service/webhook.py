@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
-from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -19,10 +18,11 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_short
 from warmstart.service.logs import FIELDS
+from warmstart.studies.state.attributes import PLAN
 
 if TYPE_CHECKING:
+    from warmstart.service.study_book import StudyBook
     from warmstart.studies.results.study_record import StudyRecord
-    from warmstart.studies.state.storage import Store
 
 NOTIFIED = "warmstart:notified"
 """System attribute of a study: the id of its last notification that arrived."""
@@ -31,6 +31,10 @@ WAITS_S = (1.0, 5.0, 25.0)
 """Seconds before each repetition."""
 MOST_WAITING = 1000
 """Studies whose notification waits, at most."""
+LOOK_S = 1.0
+"""Between two looks at studies of which a trial ended."""
+MISSED = timedelta(hours=1)
+"""Before a start: a study that ended since is looked at, which a server may have left without its notification."""
 END_S = 2.0
 """Seconds for those that wait when the server stops."""
 _RETRIED = (408, 429, 500, 502, 503, 504)
@@ -44,13 +48,14 @@ class Webhook:
     Attributes:
         url: of the receiver, which may be a secret: no log names more than its host.
         read: reads a study; raises for one that is gone.
-        storage: opens the storage.
+        studies: of the server.
     """
 
     url: str
     read: Callable[[str], StudyRecord]
-    storage: Callable[[], contextlib.AbstractContextManager[Store]]
-    _waiting: Queue[str] = field(default_factory=lambda: Queue(MOST_WAITING))
+    studies: StudyBook
+    _waiting: dict[str, bool] = field(default_factory=dict)
+    _changed: Condition = field(default_factory=Condition)
     _stopped: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
@@ -62,37 +67,77 @@ class Webhook:
     def close(self) -> None:
         """Send what waits, each once, for at most `END_S` seconds."""
         self._stopped.set()
+        with self._changed:
+            self._changed.notify()
         if self._thread is not None:
             self._thread.join(END_S)
-        with contextlib.suppress(Empty):
-            while True:
-                self._waiting.get_nowait()
 
     def notify(self, names: Iterable[str]) -> None:
         """Note studies that have ended, to be sent unless that was done at the same number of trials."""
         for name in names:
-            try:
-                self._waiting.put_nowait(name)
-            except Full:
+            self._add(name, has_ended=True)
+
+    def look_at(self, name: str) -> None:
+        """Note a study of which a trial ended, to be sent if it was the last one."""
+        self._add(name, has_ended=False)
+
+    def _add(self, name: str, *, has_ended: bool) -> None:
+        with self._changed:
+            if len(self._waiting) >= MOST_WAITING and name not in self._waiting:
                 _log.warning("too many notifications wait", extra={FIELDS: {"study": name}})
+                return
+            self._waiting[name] = has_ended or self._waiting.get(name, False)
+            self._changed.notify()
 
     def _run(self) -> None:
-        while not (self._stopped.is_set() and self._waiting.empty()):
-            with contextlib.suppress(Empty):
-                name = self._waiting.get(timeout=0.2)
-                try:
-                    self._notify(name)
-                except Exception:  # noqa: BLE001  of a storage or a deleted study: the next notification is another's
-                    _log.warning("not notified", exc_info=True, extra={FIELDS: {"study": name}})
+        with self._logged(""):
+            self._look_back()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopped.is_set())
+                waiting, self._waiting = self._waiting, {}
+            if not waiting:
+                return
+            for name, has_ended in waiting.items():
+                with self._logged(name):
+                    for ended in (name,) if has_ended else self._ended_with(name):
+                        self._notify(ended)
+            # Trials end faster than it takes to look at a study: the next look is at all that ended since.
+            self._stopped.wait(LOOK_S)
+
+    @contextlib.contextmanager
+    def _logged(self, name: str) -> Iterator[None]:
+        """Log an error of a storage or a deleted study: the next notification is another's."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001  nothing here fails a request
+            _log.warning("not notified", exc_info=True, extra={FIELDS: {"study": name}})
+
+    def _look_back(self) -> None:
+        """Look at the studies that ended shortly before the start."""
+        if self.studies.is_empty:
+            return
+        since = datetime.now() - MISSED  # Optuna's times have no zone
+        with self.studies.store() as store:
+            for study in store.optuna.get_all_studies():
+                trials = store.optuna.get_all_trials(study._study_id, deepcopy=False)  # noqa: SLF001
+                ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
+                if PLAN in study.user_attrs and len(ends) == len(trials) and max(ends, default=since) > since:
+                    self.look_at(study.study_name)
+
+    def _ended_with(self, name: str) -> list[str]:
+        """List the study and those that are tuned together with it, if they have ended."""
+        with self.studies.group(name) as group:
+            return [queue.name for queue in group.queues] if group.has_ended() else []
 
     def _notify(self, name: str) -> None:
         body = notification(self.read(name))
-        with self.storage() as store:
+        with self.studies.store() as store:
             number = store.optuna.get_study_id_from_name(name)
             if store.optuna.get_study_system_attrs(number).get(NOTIFIED) == body["id"]:
                 return
         if self._send(json.dumps(body).encode(), name):
-            with self.storage() as store:
+            with self.studies.store() as store:
                 store.optuna.set_study_system_attr(number, NOTIFIED, body["id"])
 
     def _send(self, body: bytes, name: str) -> bool:

@@ -12,7 +12,6 @@ number, so another process continues exactly as this one would.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import logging
@@ -20,7 +19,7 @@ import os
 import random
 import time
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -214,8 +213,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             data, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
             # Stored before the check, so that of two workers with the same choice at least one sees the other.
             _store_attribute(study, trial, CLAIM, config)
-            ended = {rival.number for rival in trials if rival.state.is_finished()}
-            if data.contains(config) or not self._is_taken(study, trial, config, problem, ended=ended):
+            if data.contains(config) or not self._is_taken(study, trial, config, problem, known=trials):
                 break
             time.sleep(random.SystemRandom().uniform(0.0, COLLISION_S))  # workers in step would collide again
         if data.contains(config):
@@ -225,16 +223,23 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
     @staticmethod
     def _is_taken(
-        study: optuna.Study, trial: FrozenTrial, config: Mapping[str, Any], problem: Problem, *, ended: Collection[int]
+        study: optuna.Study,
+        trial: FrozenTrial,
+        config: Mapping[str, Any],
+        problem: Problem,
+        *,
+        known: Iterable[FrozenTrial],
     ) -> bool:
-        """Tell whether another worker chose the same configuration meanwhile.
+        """Tell whether another worker chose the same configuration meanwhile, unlike all trials that are known.
 
         Of several at the same moment the earliest trial keeps it, after the others chose anew: if all did, the last
         configuration of a space could stay without a trial.
         """
         until = time.monotonic() + PATIENCE_S
+        states = {each.number: _trial_state(each) for each in known}
         while True:
-            changed = [candidate for candidate in _other_trials(study, trial) if candidate.number not in ended]
+            others = _other_trials(study, trial)
+            changed = [candidate for candidate in others if states.get(candidate.number) != _trial_state(candidate)]
             rivals = [
                 candidate
                 for candidate in changed
@@ -335,10 +340,10 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if self._given is None or not is_single:
             return
         self._warn_of_extra(study, trial, self._given)
-        if self._is_last(study, trial, self._given):
+        # With `study.tell` there is no loop to stop.
+        if study._thread_local.in_optimize_loop and self._is_last(study, trial, self._given):  # noqa: SLF001
             _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
-            with contextlib.suppress(RuntimeError):  # with `study.tell` there is no loop to stop
-                study.stop()
+            study.stop()
 
     def _warn_of_unasked(self, study: optuna.Study, trial: FrozenTrial, names: Sequence[str]) -> None:
         """Warn once per study of values of a warm trial for which the objective never asked."""

@@ -5,6 +5,7 @@ Clocks of servers over one database have to agree to within a few seconds.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +33,7 @@ class Lease:
         keys: of the requests, one an offer.
         released: clients that released it; their offers do not count.
         released_keys: of these offers.
+        total: trials that the last client wanted of the study; None without an end, or of an older version.
     """
 
     client: str
@@ -40,6 +42,7 @@ class Lease:
     keys: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
     released_keys: tuple[str, ...] = ()
+    total: int | None = None
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> Lease | None:
@@ -49,15 +52,18 @@ class Lease:
             return None
         # Older leases lack some names.
         names = ("clients", "keys", "released", "released_keys")
-        return cls(record["client"], record["until"], *(tuple(record.get(name, ())) for name in names))
+        lists = {name: tuple(record.get(name, ())) for name in names}
+        return cls(record["client"], record["until"], **lists, total=record.get("total"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return asdict(self)
 
-    def with_offer(self, client: str, until: float, key: str) -> Lease:
-        """Return the lease after an offer to a client."""
-        return replace(self, client=client, until=until, clients=(*self.clients, client), keys=(*self.keys, key))
+    def with_offer(self, client: str, until: float, key: str, total: float) -> Lease:
+        """Return the lease after an offer to a client that wants a number of trials."""
+        wanted = None if math.isinf(total) else int(total)
+        clients, keys = (*self.clients, client), (*self.keys, key)
+        return replace(self, client=client, until=until, clients=clients, keys=keys, total=wanted)
 
     def with_end(self, until: float) -> Lease:
         """Return the lease with a later end."""
@@ -67,7 +73,7 @@ class Lease:
         """Return the lease after its release, as if the offer had not been made."""
         released = (*self.released, self.client)
         released_keys = (*self.released_keys, *self.keys[-1:])
-        return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released, released_keys)
+        return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released, released_keys, self.total)
 
     def after_expiry(self) -> Lease:
         """Return the lease without a holder; results of its last client are late from now on."""

@@ -18,7 +18,7 @@ from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import EXTRA, LEASE, OUTCOME, RUN
-from warmstart.studies.state.lease import MOST_OFFERS, Lease, lease_time
+from warmstart.studies.state.lease import MOST_OFFERS, TOKEN_END, Lease, lease_time
 from warmstart.studies.state.reported_steps import as_reported
 from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, count_begun, outcome_to_dict
 
@@ -44,6 +44,7 @@ class LeasedTrials:
     def __init__(self, queue: TrialQueue, *, clock: Callable[[], float] = lease_time) -> None:
         """Create the leases of a study; `clock` returns the seconds since 1970."""
         self.queue, self._clock, self._choice_mutex = queue, clock, threading.Lock()
+        self._offered: set[tuple[int, str, str]] = set()
 
     def ask(self, client: str, key: str, *, lease_s: float, total: float = math.inf) -> LeasedTrial | Wait | None:
         """Lease a trial to a client: one that lost its client or worker, else a new one.
@@ -71,7 +72,7 @@ class LeasedTrials:
                 if count_begun(trials) >= total or queue.is_exhausted(trials):
                     return "wait" if n_elsewhere else None
                 run = queue.start()
-            return self.offer(run, client, key, lease_s=lease_s)
+            return self.offer(run, client, key, lease_s=lease_s, total=total)
 
     @contextlib.contextmanager
     def choice_lock(self) -> Iterator[None]:
@@ -93,11 +94,12 @@ class LeasedTrials:
             self._end_lost_trials(trials)
             return None
 
-    def offer(self, run: Run, client: str, key: str, *, lease_s: float) -> LeasedTrial:
+    def offer(self, run: Run, client: str, key: str, *, lease_s: float, total: float) -> LeasedTrial:
         """Lease a trial that this process claims to a client, holding `choice_lock`."""
         before = Lease.of(self._trial(run.number)) or Lease("", 0.0)
-        lease = before.with_offer(client, self._clock() + lease_s, f"{client}:{key}")
+        lease = before.with_offer(client, self._clock() + lease_s, f"{client}:{key}", total)
         self._write(run.trial_id, lease)
+        self._offered.add((run.number, client, key.partition(TOKEN_END)[0]))  # and stays so
         self.queue.release_claim(
             run
         )  # the lease is stored: it protects the trial from here on, also after this process
@@ -125,6 +127,8 @@ class LeasedTrials:
 
     def is_for(self, number: int, client: str, token: str) -> bool:
         """Tell whether a trial was offered to a client who asked with a token; also if nobody did. Raises as `renew`."""
+        if (number, client, token) in self._offered:
+            return True
         with self.queue.store.guard():
             lease = Lease.of(self._trial(number))
         return lease is None or lease.is_for(client, token)

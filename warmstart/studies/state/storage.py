@@ -108,6 +108,10 @@ class Store:
             if engine is not None:
                 engine.dispose()
 
+    def one_read(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the trials of a database are read once, and again after this thread ended one."""
+        return getattr(self.optuna, "one_read", contextlib.nullcontext)()
+
     def guard(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that turns errors of the storage into a `StorageError` with the next step."""
         return translate_errors(self.url if self.path is None else str(self.path))
@@ -219,14 +223,15 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _sqlite(path: Path) -> BaseStorage:
-    from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import event
+
+    from warmstart.studies.state.trial_storage import SharedReads, TableDatabase
 
     check_not_misplaced(path)
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as file:
         file.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer; kept in the file
     url, options = engine_options(path, timeout=BUSY_S)
-    storage = RDBStorage(url, engine_kwargs=options)
+    storage = TableDatabase(url, engine_kwargs=options)
 
     # A transaction that begins by reading cannot wait to write: SQLite reports it as locked at once. One that reads
     # alone says so, and holds up no writer.
@@ -240,7 +245,7 @@ def _sqlite(path: Path) -> BaseStorage:
         connection.exec_driver_sql("BEGIN" if is_reader else "BEGIN IMMEDIATE")
 
     storage.engine.dispose()  # connections from before the listeners
-    return get_storage(storage)
+    return SharedReads(storage)
 
 
 def _journal(path: Path) -> BaseStorage:
@@ -290,8 +295,9 @@ class _JournalLock(_WriterLock):
 
 
 def _server(url: str) -> Store:
-    from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import create_engine
+
+    from warmstart.studies.state.trial_storage import SharedReads, TableDatabase
 
     try:
         # Not the storage's few connections: those who wait for a claim would leave none for its holder.
@@ -299,7 +305,7 @@ def _server(url: str) -> Store:
         claims = DatabaseClaims(sessions, NO_STUDY)  # only one process at a time can create the tables
         try:
             claims.take(ASKING, patience=True)
-            storage = get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+            storage = SharedReads(TableDatabase(url, engine_kwargs={"pool_pre_ping": True}))
             return Store(url, storage, None, sessions=sessions)
         finally:
             claims.close()

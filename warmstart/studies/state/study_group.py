@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.attributes import OFFER, RUN
+from warmstart.studies.state.lease import Lease
 from warmstart.studies.state.leased_trials import LeasedTrial, LeasedTrials
 from warmstart.studies.state.sampling import make_sampler
 from warmstart.studies.state.spec import StudySpec
@@ -214,4 +215,19 @@ class LeasedGroup(StudyGroup):
             if next_trial is None or next_trial == "wait":
                 return next_trial
             i, run = next_trial
-            return self.members[i], self.members[i].offer(run, client, key, lease_s=lease_s)
+            return self.members[i], self.members[i].offer(run, client, key, lease_s=lease_s, total=total)
+
+    def has_ended(self) -> bool:
+        """Tell whether no trial runs and there are as many as clients wanted, or all that there can be.
+
+        Raises:
+            StorageError: the storage does not answer.
+        """
+        with self.queues[0].store.guard():
+            trials = self._trials()
+        if not all(trial.state.is_finished() for each in trials for trial in each):
+            return False
+        totals = [lease.total for each in trials for trial in each if (lease := Lease.of(trial)) is not None]
+        wanted = math.inf if not totals or None in totals else max(total for total in totals if total is not None)
+        are_exhausted = all(queue.is_exhausted(each) for queue, each in zip(self.queues, trials, strict=True))
+        return sum(map(count_begun, trials)) >= wanted or are_exhausted

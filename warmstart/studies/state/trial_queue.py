@@ -217,16 +217,22 @@ class TrialQueue:
                 if is_leased(trial, lease_time()) or not self._claims.take(trial.number + 1):
                     n_elsewhere += 1
                 elif (orphan := self._open_trial(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
-                    break
+                    if not is_leased(orphan, lease_time()):  # as it is now: it was read with all others
+                        break
+                    self._claims.release(orphan.number + 1)
+                    n_elsewhere, orphan = n_elsewhere + 1, None
         return (None if orphan is None else self._resume(orphan)), n_elsewhere
 
     def start(self) -> Run:
         """Begin a new trial, holding `ask_lock`."""
-        from optuna.trial import Trial
+        from optuna.trial import Trial, TrialState
 
-        trial = self.study.ask()
+        waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        # Optuna's own way reads all trials, and the new one twice.
+        number = self.study.ask()._trial_id if waiting else self.storage.create_new_trial(self.study._study_id)  # noqa: SLF001
+        trial = Trial(self.study, number)
         self._claims.take(trial.number + 1)
-        return self._choose_config(Trial(self.study, trial._trial_id))  # noqa: SLF001
+        return self._choose_config(trial)
 
     def claim(self, number: int) -> bool:
         """Claim a trial for this process; return whether that succeeded."""
@@ -301,7 +307,8 @@ class TrialQueue:
         self.store.check()
         self._claims.take(ASKING, patience=True)
         try:
-            yield
+            with self.store.one_read():
+                yield
         finally:
             self._claims.release(ASKING)
 
