@@ -94,8 +94,8 @@ class ErrorDistances:
         few = everyone[:_FEW]
         blocks = [everyone[at : at + _FEW] for at in range(0, len(self), _FEW)]
         # Nearly all have a partner among the first ones.
-        rest = np.concatenate([block[~self.has_target(block, few).any(axis=1)] for block in blocks])
-        return np.array([row for row in rest if not self.has_target(everyone[row : row + 1], everyone).any()], np.int64)
+        rare = np.concatenate([block[~self.has_target(block, few).any(axis=1)] for block in blocks])
+        return np.array([row for row in rare if not self.has_target(everyone[row : row + 1], everyone).any()], np.int64)
 
     def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the distances of rows `a` from rows `b`: `len(a) x len(b)`, NaN where too few are in common."""

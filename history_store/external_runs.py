@@ -85,10 +85,11 @@ class ForeignRuns:
     switches: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        given: dict[str, Sequence[object]]  # a damaged file holds anything
-        known = [name for name in self.datasets if name is not None]
-        given = {"hyperparameters": [*self.params, *self.space], "datasets": known}
-        for label, names in given.items():
+        names_by_label: dict[str, Sequence[object]] = {  # a damaged file holds anything
+            "hyperparameters": [*self.params, *self.space],
+            "datasets": [name for name in self.datasets if name is not None],
+        }
+        for label, names in names_by_label.items():
             for name in names:
                 if not isinstance(name, str):
                     msg = f"{self.kind}: expected text as the names of {label}, got {name!r:.80}. Export the runs anew."
