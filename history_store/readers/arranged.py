@@ -68,7 +68,7 @@ class Arrangement:
             rows = [row for _, row in numbered_rows(text)]
         except ValueError:
             rows = []
-        if len(rows) < 2 or tuple(rows[0]) != _HEAD or any(len(row) != len(_HEAD) or row[1] not in SPLITS or not row[2].isdecimal() for row in rows[1:]):  # fmt: skip
+        if len(rows) < 2 or tuple(rows[0]) != _HEAD or any(len(row) != len(_HEAD) or row[1] not in SPLITS or not row[2].isdecimal() or len(row[2]) > 18 for row in rows[1:]):  # fmt: skip
             msg = f"{location}: expected a table with the head {','.join(_HEAD)}, got another file. Run the command that wrote it again."
             raise DataError(msg)
         names, parts, groups = zip(*rows[1:], strict=True)
