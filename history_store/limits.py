@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,18 +119,24 @@ def check_unpacked(number: int, packed: int, location: str) -> None:
     UNPACKED.check(number, location, allowed=RATIO * packed)
 
 
-def check_parquet(metadata: Any, location: str) -> None:
-    """Raise if a row group of a Parquet file would unpack to far more than usual.
+def check_parquet(file: Any, groups: Iterable[int], packed: int, location: str) -> None:
+    """Raise if one of some row groups of a Parquet file would unpack to far more than usual, or is damaged.
 
     Args:
-        metadata: of the file, as `pyarrow.parquet` has it.
+        file: open, a `pyarrow.parquet.ParquetFile`.
+        groups: numbers of the row groups.
+        packed: bytes of the file.
         location: what an error names.
 
     Raises:
         DataError: names the limit and its variable.
+        OSError: a damaged column, in Arrow's words.
     """
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
+    for i in groups:
+        group = file.metadata.row_group(i)
+        check_unpacked(max(group.total_byte_size, 0), packed, f"{location} group {i + 1}")
+        # A look at the columns of a damaged group ends the process; a read raises.
+        next(file.iter_batches(batch_size=1, row_groups=[i]), None)
         columns = [group.column(j) for j in range(group.num_columns)]
         unpacked = sum(max(column.total_uncompressed_size, 0) for column in columns)
         check_unpacked(

@@ -52,9 +52,9 @@ def parquet_batches(path: Path, *, columns: Sequence[str] | None = None, group: 
 
     location = printable(str(path))
     with arrow_errors(path, "a Parquet file"), pq.ParquetFile(ordinary_file(path)) as file:
-        check_parquet(file.metadata, location)
-        groups = list(range(file.metadata.num_row_groups)) if group is None else [group]
         packed, unpacked = path.stat().st_size, 0
+        groups = list(range(file.metadata.num_row_groups)) if group is None else [group]
+        check_parquet(file, groups, packed, location)
         for batch in file.iter_batches(
             batch_size=_rows_at_once(file.metadata, groups), row_groups=groups, columns=columns
         ):

@@ -263,7 +263,7 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
             with pq.ParquetFile(ordinary_file(path)) as file:
                 metadata = file.metadata
                 check_unpacked(_ROW_BYTES * metadata.num_rows, packed, location)
-                check_parquet(metadata, location)
+                check_parquet(file, range(metadata.num_row_groups), packed, location)
                 counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
                 return file.schema_arrow, metadata.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
         table = _table(path)
