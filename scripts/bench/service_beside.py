@@ -4,7 +4,7 @@
 
 `warmstart serve` has the first core, the clients the others. Eight clients hold a trial each and beat twice a second; one
 reads the study ten times a second. Beside them, in turn: nothing; 45 uploads of a megabyte that send a hundred bytes a
-second; four clients that send bodies of a megabyte without a pause: descriptors, spaces, studies, texts that are no JSON. Printed: p50
+second; a client that sends bodies of a megabyte without a pause: descriptors, spaces, studies, texts that are no JSON. Printed: p50
 and p99 in milliseconds, and how many heartbeats were refused. Asked: p99 at most 100 ms, none refused.
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from service_latency import free_port
 
-BEATERS, UPLOADS, SENDERS = 8, 45, 4
+BEATERS, UPLOADS, SENDERS = 8, 45, 1
 ASKED_MS = 100
 MEGABYTE = 1_000_000
 SPACE = {"x": [0.0, 1.0], "lr": {"log": [1e-5, 1.0]}}
