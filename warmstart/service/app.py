@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -41,6 +42,9 @@ def create_app(settings: ServiceSettings) -> Guard:
         DataError: an invalid token file.
     """
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+    if settings.storage is not None:
+        # Threads that import Optuna at the same time find it half loaded.
+        import_module("warmstart.service.study_views")
     service = Service(settings, StudyBook(settings.storage), tokens)
     if settings.webhook is not None:
         service.webhook = Webhook(settings.webhook, lambda name: service.views().record(name), service.studies)

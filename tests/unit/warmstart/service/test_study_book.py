@@ -1,5 +1,7 @@
 """The studies of a server: opened once, and begun beside others."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -60,3 +62,10 @@ def test_names_that_no_study_has_are_not_kept(book):
             pass
     with book.study("study"):
         assert list(book._studies) == ["study"]
+
+
+def test_a_server_with_studies_loads_optuna_before_its_threads(tmp_path):
+    """Two threads that import it at the same time find it half loaded."""
+    made = "from warmstart.service.app import create_app; from warmstart.service.settings import ServiceSettings; import sys"
+    code = f"{made}; create_app(ServiceSettings(storage='sqlite:///{tmp_path}/s.db')); assert 'optuna' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
