@@ -10,7 +10,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -170,6 +170,9 @@ class Transport:
         connection.request(method, urlsplit(self.url).path + "/v1" + path, body, headers)
         response = connection.getresponse()
         content = response.read(MOST_ANSWER_BYTES)
+        if response.length and len(content) < MOST_ANSWER_BYTES:
+            # With a limit, `read` does not say that the server was gone before the end.
+            raise IncompleteRead(content, response.length)
         if response.will_close:
             self._drop_connection()
         return response, content

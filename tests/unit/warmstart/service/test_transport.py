@@ -15,8 +15,10 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 
 
 
 @contextlib.contextmanager
-def answering(*answers: int) -> Iterator[tuple[str, list[int]]]:
+def answering(*answers: int, first: bytes = ANSWER) -> Iterator[tuple[str, list[int]]]:
     """Serve on a free port: of each connection in turn, answer so many requests, then close it.
+
+    The answers of the first connection may be others.
 
     Gives the URL, and the number of requests that each connection got.
     """
@@ -24,13 +26,14 @@ def answering(*answers: int) -> Iterator[tuple[str, list[int]]]:
 
     def serve(listening: socket.socket) -> None:
         for number in answers:
+            answer = ANSWER if got else first
             connection, _ = listening.accept()
             got.append(0)
             with connection:
                 connection.settimeout(200)
                 while got[-1] < number and connection.recv(65536):
                     got[-1] += 1
-                    connection.sendall(ANSWER)
+                    connection.sendall(answer)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(200)
@@ -47,6 +50,15 @@ def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:
         assert [client.get("/a"), client.get("/a"), client.get("/a"), client.post("/a", {})] == [{}] * 4
         client.close()
     assert (got, slept) == ([2, 1, 1], [])
+
+
+@pytest.mark.parametrize("n_bytes", [1, 2])
+def test_an_answer_without_its_end_is_asked_for_again(n_bytes: int) -> None:
+    with answering(1, 1, first=ANSWER[:-n_bytes]) as (url, got):
+        client = Transport(url, retries=1, sleep=lambda _: None)
+        assert client.post("/a", {}) == {}
+        client.close()
+    assert got == [1, 1]
 
 
 def test_it_is_opened_again_once() -> None:
