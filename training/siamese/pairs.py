@@ -24,6 +24,11 @@ NEAREST = 8
 _AT_ONCE = 256
 
 
+def spread(rows: Rows, most: int) -> Rows:
+    """Return all rows, or `most` of them, spread evenly."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
+
+
 class GivenDistances:
     """Target distances that are stated, `m x m`; NaN = unknown.
 
@@ -66,9 +71,10 @@ class TrainingPairs:
     def __init__(self, target: ErrorDistances | GivenDistances, training: Rows) -> None:
         self._target, self._training = target, training
 
-    def __bool__(self) -> bool:
-        """Tell whether there is any."""
-        return any(self._target.has_target(block, self._training).any() for block in self._blocks())
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is no pair."""
+        return not any(self._target.has_target(block, self._training).any() for block in self._blocks())
 
     def _blocks(self) -> Iterator[Rows]:
         """Yield the training datasets some at a time, so that no table of all pairs is made."""
@@ -83,12 +89,13 @@ class TrainingPairs:
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
+        """Return the errors of the training datasets, `m x n`, without gaps."""
         return self._target.vectors()[self._training]
 
     @cached_property
     def _indexed(self) -> Rows:
         """Return the positions that are searched for neighbours, spread over all."""
-        return np.unique(np.linspace(0, len(self._training) - 1, MOST).astype(np.int64))
+        return spread(np.arange(len(self._training)), MOST)
 
     @cached_property
     def _index(self) -> DatasetIndex:

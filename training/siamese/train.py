@@ -29,7 +29,7 @@ from warmstart.metafeat.siamese_network import SiameseNetwork
 from warmstart.metafeat.spec import EMBEDDING
 from warmstart.training.siamese.checkpoint import Checkpoint, Curves, Validation, load_checkpoint, save_checkpoint
 from warmstart.training.siamese.labelled_images import LabelledImages
-from warmstart.training.siamese.pairs import GivenDistances, TrainingPairs
+from warmstart.training.siamese.pairs import GivenDistances, TrainingPairs, spread
 from warmstart.training.siamese.settings import SiameseSettings, preset
 
 _VALIDATION_IMAGES = 200
@@ -114,7 +114,7 @@ class SiameseRun:
         self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
         self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
         self.pairs = TrainingPairs(self.target, self.training)
-        if not self.pairs:
+        if self.pairs.is_empty:
             msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
             raise UsageError(msg)
         self.device = torch.device(device)
@@ -214,7 +214,7 @@ class SiameseRun:
         if not len(self.held_out) or (self.curves.validations and self.curves.validations[-1].step == self.step):
             return
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
-        queries, references = (_spread(rows) for rows in (self.held_out, self.training))
+        queries, references = (spread(rows, _VALIDATED) for rows in (self.held_out, self.training))
         points = self.embed(np.union1d(queries, references), rng)
         apart = self.target.between(queries, references)
         result = compare(points[queries], points[references], apart, step=self.step)
@@ -327,12 +327,6 @@ def compare(
     return Validation(
         step, loss, correlation(is_finite, distances, targets), float(np.mean(rows)) if rows else float("nan")
     )
-
-
-def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all rows, or as many as a validation has time for, spread over all."""
-    chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _VALIDATED)).astype(np.int64))
-    return rows[chosen]
 
 
 def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:

@@ -43,8 +43,9 @@ def create_app(settings: ServiceSettings) -> Guard:
     """
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     if settings.storage is not None:
-        # Threads that import Optuna at the same time find it half loaded.
-        import_module("warmstart.service.study_views")
+        # Threads that import one package at the same time find it half loaded.
+        for name in ("ConfigSpace", "warmstart.service.study_views", "warmstart.studies.state.leased_trials"):
+            import_module(name)
     service = Service(settings, StudyBook(settings.storage), tokens)
     if settings.webhook is not None:
         service.webhook = Webhook(settings.webhook, lambda name: service.views().record(name), service.studies)
