@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,8 @@ class Embedder(Protocol):
         ...
 
 
-_STATISTICS, _FEATURES, _BROKEN, _SHARP = "statistics=1 ", "features=1 ", "broken=1 ", "sharp=1 "
-"""Prefixes of the cache's keys of a sample's statistics, features, broken rows and sharp error; another number when they change."""
+_KEY = "look=1"
+"""Begins the cache's key of what a look at a sample gave; another number when that changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +108,14 @@ def embed_source(
 
     check_contrast(source.labels, source.location)
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    key, is_sharp = f"sample={SAMPLE} seed={seed}", is_landmarks(model) and (side or 0) >= SHARP_SIDE
-    if store is not None:
-        cached, statistics, cached_features, sharp = (
-            store.get(fingerprint, model.hash, prefix + key) for prefix in ("", _STATISTICS, _FEATURES, _SHARP)
-        )
-        if not is_sharp:
-            sharp = np.array([np.nan], np.float32)
-        if cached is not None and statistics is not None and cached_features is not None and sharp is not None:
-            known = store.get(fingerprint, model.hash, _BROKEN + key)
-            lost = [] if known is None else known[1:].astype(np.int64).tolist()
-            broken = tuple(reason_of_row(source, row) for row in lost)
-            n_read = 0 if known is None else int(known[0])
-            check_few_broken(broken, n_read, source.location, skip_broken=skip_broken)
-            about, known_features = SampleStatistics.from_vector(statistics), cached_features.astype(np.float64)
-            return SourceEmbedding(cached, about, known_features, broken, float(sharp[0]))
+    is_sharp = is_landmarks(model) and (side or 0) >= SHARP_SIDE
+    key = f"{_KEY} sample={SAMPLE} seed={seed} sharp={is_sharp:d}"
+    if store is not None and (known := store.get(fingerprint, model.hash, key)) is not None:
+        vector, statistics, known_features, (sharp_error, n_read), lost = _separate(known)
+        broken = tuple(reason_of_row(source, row) for row in lost.astype(np.int64).tolist())
+        check_few_broken(broken, int(n_read), source.location, skip_broken=skip_broken)
+        about = SampleStatistics.from_vector(statistics)
+        return SourceEmbedding(vector, about, known_features.astype(np.float64), broken, float(sharp_error))
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     pictures = read_images(source, rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(pictures.labels, source.location)
@@ -133,16 +126,24 @@ def embed_source(
     sample = sample_statistics(pictures.images, pictures.labels)
     sharp_error = _sharp_error(source, rows, model, seed=seed, skip_broken=skip_broken) if is_sharp else np.nan
     if store is not None:
-        if pictures.broken:
-            lost_rows = rows[~np.isin(rows, pictures.whole(source, rows))]
-            store.put(fingerprint, model.hash, _BROKEN + key, np.array([len(rows), *lost_rows], dtype=np.float32))
-        store.put(fingerprint, model.hash, key, vector)
-        store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
-        store.put(fingerprint, model.hash, _FEATURES + key, features.astype(np.float32))
-        if is_sharp:
-            store.put(fingerprint, model.hash, _SHARP + key, np.array([sharp_error], np.float32))
+        left_out = rows[~np.isin(rows, pictures.whole(source, rows))] if pictures.broken else rows[:0]
+        look = _join(vector, sample.to_vector(), features, np.array([sharp_error, len(rows)]), left_out)
+        store.put(fingerprint, model.hash, key, look)
     rounded = features.astype(np.float32).astype(np.float64)  # as from the cache
     return SourceEmbedding(vector, sample, rounded, pictures.broken, float(np.float32(sharp_error)))
+
+
+def _join(*vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Join vectors to one, which begins with their number and lengths."""
+    lengths = np.array([len(vectors), *map(len, vectors)])
+    return np.concatenate([lengths, *vectors]).astype(np.float32)
+
+
+def _separate(joined: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """Return the vectors that `_join` has joined."""
+    n = int(joined[0])
+    ends = np.cumsum(joined[1 : n + 1].astype(np.int64))
+    return np.split(joined[n + 1 :], ends[:-1])
 
 
 def _sharp_error(

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
-from warmstart.history_store.records import Config
+
+if TYPE_CHECKING:
+    from warmstart.history_store.file.base import Glance
 
 PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
@@ -138,18 +140,8 @@ def _resolve(path: str | os.PathLike[str] | None, variable: str, shipped: Path, 
     return shipped
 
 
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """Fields of `warmstart.history_store.history.History`, under the same names."""
-
-    space_json: str
-    model_hashes: tuple[str, ...]
-    stored_size: int
-    configs: tuple[Config, ...] = ()
-
-
-def glance(history: Path) -> Glance:
-    """Read the fields once for each state of the file, as opening a history is slow.
+def glance(history: Path) -> "Glance":
+    """Read a few elements of a history, once for each state of its file, as opening it whole is slow.
 
     Raises: what `History.open` raises.
     """
@@ -157,11 +149,10 @@ def glance(history: Path) -> Glance:
 
 
 @lru_cache(maxsize=8)
-def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
-    from warmstart.history_store.history import History
+def _glance(history: Path, state: object) -> "Glance":  # noqa: ARG001  the key of the cache
+    from warmstart.history_store.file.base import read_glance
 
-    with History.open(history) as opened:
-        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size, tuple(opened.configs))
+    return read_glance(history)
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -47,6 +47,7 @@ from warmstart.history_store.file.layout import (
 )
 from warmstart.history_store.file.stored_images import add_checksums
 from warmstart.history_store.file.table import StoredTable, is_large, read_evaluations, table_faults, write_table
+from warmstart.history_store.records import Config
 from warmstart.history_store.space import space_names
 
 Embeddings = dict[str, NDArray[np.float32]]
@@ -71,6 +72,16 @@ class Identity:
     inode: int
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Fields of a history under the names of `History`: of its file alone, and only `configs` may grow in the journal."""
+
+    space_json: str
+    model_hashes: tuple[str, ...]
+    stored_size: int
+    configs: tuple[Config, ...]
+
+
 @register_reader("history", "1")
 @register_reader("history", "2")
 def _read_history(file: h5py.File, location: str) -> Content:
@@ -91,11 +102,9 @@ def read_content(file: h5py.File, location: str, *, lazy: bool = False) -> Conte
     """
     with damage_errors(Path(location)):
         header = read_element(file, "header", "json", location)
-        space = get_element(file, "space", f"{location}:/space")
-        check_version(space, "json", f"{location}:/space")
         content = Content(
             id=str(header["id"]),
-            space_json=read_text(space, f"{location}:/space"),
+            space_json=_read_space(file, location),
             stored_size=int(header["stored_size"]),
             notes=dict(read_element(file, "notes", "json", location)),
             salt=str(header.get("salt", "")),
@@ -133,6 +142,25 @@ def read_content(file: h5py.File, location: str, *, lazy: bool = False) -> Conte
             msg = f"{location}: expected a history without contradictions, got: {'; '.join(faults)}. {restore_hint(location)}"
             raise HistoryDamagedError(msg)
         return content
+
+
+def read_glance(path: Path) -> Glance:
+    """Open a history file and read the elements of a `Glance`; raises as `open_file`."""
+    location = str(path)
+    with open_file(path) as file, damage_errors(path):
+        return Glance(
+            _read_space(file, location),
+            tuple(file["embeddings"]),
+            int(read_element(file, "header", "json", location)["stored_size"]),
+            tuple(read_element(file, "configs", "json", location)),
+        )
+
+
+def _read_space(file: h5py.File, location: str) -> str:
+    at = f"{location}:/space"
+    space = get_element(file, "space", at)
+    check_version(space, "json", at)
+    return read_text(space, at)
 
 
 def read_identity(path: Path) -> Identity:

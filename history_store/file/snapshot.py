@@ -177,6 +177,11 @@ class Snapshot:
         """Return the number of evaluations."""
         return len(self._content.base) + len(self._content.tail)
 
+    @property
+    def is_large(self) -> bool:
+        """Tell whether there are so many evaluations that they are read at their first use."""
+        return isinstance(self._content.base, StoredTable)
+
     def table(self) -> EvaluationTable:
         """Return all evaluations as columns."""
         return self._content.table

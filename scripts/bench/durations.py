@@ -15,7 +15,8 @@ import numpy as np
 
 from warmstart.history_store.history import History
 from warmstart.locations import history_path
-from warmstart.timing.durations import read_durations, sizes_of
+from warmstart.suggestions.embedded_history import HistoryRuns
+from warmstart.timing.durations import mean_durations, sizes_of
 from warmstart.timing.forecast import TimedRun, fit_durations, without_history
 
 TOLD = (0, 1, 3, 8)
@@ -30,7 +31,7 @@ def main() -> None:
     rng = np.random.default_rng(options.seed)
     with History.open(history_path(options.history)) as history:
         infos = [info for name in history.names if (info := history.dataset(name)).parent is None]
-        seconds, origin = read_durations(history, [info.name for info in infos])
+        seconds, origin = mean_durations(HistoryRuns.of(history), [info.name for info in infos], history.configs)
         units = np.nan_to_num(history.configs_unit, nan=0.5)
     data = seconds, np.array([info.group for info in infos]), units, sizes_of(infos)
     rows = [each for group in sorted(set(data[1])) for each in left_out(data, group, rng)]

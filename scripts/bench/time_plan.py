@@ -28,7 +28,8 @@ from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves
-from warmstart.timing.durations import read_durations, sizes_of
+from warmstart.suggestions.embedded_history import HistoryRuns
+from warmstart.timing.durations import mean_durations, sizes_of
 from warmstart.timing.forecast import TimedRun, fit_durations
 from warmstart.timing.schedule import plan_runs
 
@@ -80,7 +81,7 @@ def read(options):
     rows = [row for row, info in enumerate(embedded.about) if info.parent is None]
     names = [embedded.names[row] for row in rows]
     with History.open(embedded.path) as history:
-        seconds, _ = read_durations(history, names)
+        seconds, _ = mean_durations(HistoryRuns.of(history), names, history.configs)
         curves, units = read_curves(history, names), np.nan_to_num(history.configs_unit, nan=0.5)
     return {
         "names": names,

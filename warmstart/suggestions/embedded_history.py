@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.file.dataset_list import DatasetList
+from warmstart.history_store.file.table import EvaluationTable
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import suggest_names
 from warmstart.measured_with import MeasuredWith
@@ -54,6 +55,26 @@ class RowMemory(Generic[Computed]):
         return value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HistoryRuns:
+    """All runs of a history.
+
+    Attributes:
+        table: its rows name datasets and configurations by number.
+        names: of the datasets.
+        configs: the configurations.
+    """
+
+    table: EvaluationTable
+    names: tuple[str, ...]
+    configs: tuple[Config, ...]
+
+    @classmethod
+    def of(cls, history: "History") -> "HistoryRuns":
+        """Return the runs of an open history."""
+        return cls(history.table(), history.names, history.configs)
+
+
 SPREAD = 10_000
 """Of a larger history the portfolio uses this many datasets, evenly spread."""
 
@@ -81,6 +102,7 @@ class EmbeddedHistory:
         own_pixels: errors of datasets at their pictures' own pixels, where the history holds such.
         all_groups: groups of all datasets of the history.
         measured_with: network, optimiser, image size and budget of its runs.
+        runs: all runs; None where there are very many, which `read_runs` reads anew.
         norms: results of `norms_of`, by row selection.
         forecasters: results of `warmstart.suggestions.expectations.forecaster_of`, by row selection.
     """
@@ -104,6 +126,7 @@ class EmbeddedHistory:
     own_pixels: OwnPixels | None = None
     all_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
+    runs: HistoryRuns | None = field(default=None, compare=False, repr=False)
     norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
     forecasters: "RowMemory[ErrorForecaster | None]" = field(
         default_factory=RowMemory, init=False, compare=False, repr=False
@@ -118,6 +141,15 @@ class EmbeddedHistory:
     def ignores_distances(self) -> bool:
         """Tell whether the history's calibration found that near datasets do no better than others."""
         return self.calibration is not None and all(np.isinf(reach) for reach, _ in self.calibration.reach)
+
+    def read_runs(self) -> HistoryRuns:
+        """Return all runs; those of a large history are read from its file, to which others may have added."""
+        from warmstart.history_store.history import History
+
+        if self.runs is not None:
+            return self.runs
+        with History.open(self.path) as history:
+            return HistoryRuns.of(history)
 
     def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
         """Return the rows of all datasets outside some groups, without the query itself.

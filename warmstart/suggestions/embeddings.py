@@ -19,7 +19,7 @@ from warmstart.metafeat.index import DatasetIndex
 from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import EMBEDDING, WITHOUT_NETWORK
-from warmstart.suggestions.embedded_history import EmbeddedHistory, file_state, read_calibration
+from warmstart.suggestions.embedded_history import EmbeddedHistory, HistoryRuns, file_state, read_calibration
 from warmstart.suggestions.other_sizes import read_own_pixels, read_smaller_parts
 from warmstart.suggestions.references import (
     FEATURES_KEY,
@@ -290,6 +290,7 @@ def _assemble(
         read_own_pixels(history),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
+        None if history.is_large else HistoryRuns.of(history),
     )
 
 
@@ -340,6 +341,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
         history.space_json,
         DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
         measured_with=measured_with(history.origins, stored_size=history.stored_size),
+        runs=None if history.is_large else HistoryRuns.of(history),
     )
 
 

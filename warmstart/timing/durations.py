@@ -24,9 +24,9 @@ from warmstart.timing.forecast import DurationForecaster, TimedRun, fit_duration
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.history_store.history import History
     from warmstart.history_store.images import ImageSource
     from warmstart.history_store.records import DatasetInfo
+    from warmstart.suggestions.embedded_history import HistoryRuns
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.records import DatasetSummary, InitialDesign
     from warmstart.timing.forecast import ExpectedSeconds
@@ -138,36 +138,31 @@ def _measure_reading(location: Location, origin: str) -> dict[int, float]:
 
 def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
     """Return a history's durations as arguments of `fit_durations`, and the origin of the runs."""
-    from warmstart.history_store.history import History
-
-    embedded, rows, about = location.embedded, location.with_runs.rows, location.summary
-    with History.open(embedded.path) as history:
-        seconds, origin = read_durations(history, [embedded.names[row] for row in rows])
-        column_of = {config_key(config): column for column, config in enumerate(history.configs)}
-    # Another process may have written since `embedded` was read.
-    columns = [column_of.get(config_key(config), -1) for config in embedded.configs]
-    unknown = np.full((len(rows), 1), np.nan)
+    embedded, rows = location.embedded, location.with_runs.rows
+    seconds, origin = mean_durations(embedded.read_runs(), location.with_runs.names, embedded.configs)
     return {
-        # Column -1, all unknown, stands for configurations that the history no longer has.
-        "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
+        "seconds": seconds,
         "groups": [embedded.groups[row] for row in rows],
         "sizes": sizes_of(embedded.about.at(rows)),
-        "query": sizes_of([about])[0],
+        "query": sizes_of([location.summary])[0],
     }, origin
 
 
-def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]:
-    """Read the durations of successful runs on some datasets, those of the most frequent origin.
+def mean_durations(runs: HistoryRuns, names: Sequence[str], configs: Sequence[Config]) -> tuple[Floats, str]:
+    """Compute the durations of successful runs of some datasets and configurations, those of the most frequent origin.
 
     Args:
-        history: open.
+        runs: all of a history, perhaps of more datasets and configurations.
         names: `m` datasets.
+        configs: `c` configurations.
 
     Returns: `m x c` seconds, the geometric mean of repeated runs, NaN = unknown; and the origin.
     """
-    table, columns = history.table(), len(history.configs)
+    table = runs.table
     row_by_name = {name: row for row, name in enumerate(names)}
-    row_of = np.array([row_by_name.get(name, -1) for name in history.names], dtype=np.intp)
+    row_of = np.array([row_by_name.get(name, -1) for name in runs.names], dtype=np.intp)
+    column_by_key = {config_key(config): column for column, config in enumerate(configs)}
+    column_of = np.array([column_by_key.get(config_key(config), -1) for config in runs.configs], dtype=np.intp)
     counts = Counter[str]()
     origins = [bare_origin(bare) for bare in table.origins]
     ended = (row_of[table.dataset] >= 0) & (table.status == STATUSES.index(Status.OK)) & (table.duration > 0)
@@ -175,8 +170,9 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
         counts[origins[number]] += count
     origin = counts.most_common(1)[0][0] if counts.total() else ""
     ended &= np.array([bare == origin for bare in origins], dtype=np.bool_)[table.origin]
-    cells = row_of[table.dataset[ended]], table.config[ended]
-    totals, numbers = np.zeros((len(names), columns)), np.zeros((len(names), columns))
+    ended &= column_of[table.config] >= 0
+    cells = row_of[table.dataset[ended]], column_of[table.config[ended]]
+    totals, numbers = np.zeros((len(names), len(configs))), np.zeros((len(names), len(configs)))
     np.add.at(totals, cells, np.log(table.duration[ended]))
     np.add.at(numbers, cells, 1)
     return np.where(numbers > 0, np.exp(totals / np.maximum(numbers, 1)), np.nan), origin

@@ -21,7 +21,7 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.lookup import Sources
-from warmstart.timing.durations import Durations, fit_history, no_durations, read_durations
+from warmstart.timing.durations import Durations, fit_history, mean_durations, no_durations
 from warmstart.timing.forecast import UNKNOWN, TimedRun
 from warmstart.timing.plan import TimeLimit, TimePlan
 from warmstart.timing.short_run import LONGER_SHARE, ShortRun, short_run_by
@@ -204,13 +204,10 @@ def has_durations_of(spec: StudySpec, location: Location) -> bool:
 
 def can_plan(spec: StudySpec, location: Location) -> bool:
     """Tell whether a history can plan the first trials of a study: over its space, with durations of its objective."""
-    from warmstart.history_store.history import History
-
     if spec.rename or not has_durations_of(spec, location):
         return False
-    names = [location.embedded.names[row] for row in location.with_runs.rows]
-    with History.open(location.embedded.path) as history:
-        _, origin = read_durations(history, names)
+    embedded = location.embedded
+    _, origin = mean_durations(embedded.read_runs(), location.with_runs.names, embedded.configs)
     return _is_measured_by(spec, origin)
 
 
