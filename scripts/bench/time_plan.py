@@ -26,9 +26,9 @@ from warmstart.bo.transfer.strategies.query import UNCALIBRATED, equal_weights, 
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
+from warmstart.suggestions.embedded_history import HistoryRuns
 from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves
-from warmstart.suggestions.embedded_history import HistoryRuns
 from warmstart.timing.durations import mean_durations, sizes_of
 from warmstart.timing.forecast import TimedRun, fit_durations
 from warmstart.timing.schedule import plan_runs
