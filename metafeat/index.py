@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.file.blocks import StoredRows
 from warmstart.metafeat.index_file import IndexFile, StoredIndex
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Distances = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Vectors = NDArray[np.float32] | StoredRows
+"""`m x d` float32, in memory or in the file of a history."""
 
 ROUNDING = 1e-4
 """Relative error allowed to FAISS's squared distances in float32: candidates this near the last one are ranked too."""
@@ -53,9 +56,7 @@ class DatasetIndex:
         UsageError: vectors of another shape.
     """
 
-    def __init__(
-        self, vectors: NDArray[np.float32], *, file: IndexFile | None = None, cells: Any | None = None
-    ) -> None:
+    def __init__(self, vectors: Vectors, *, file: IndexFile | None = None, cells: Any | None = None) -> None:
         if vectors.ndim != 2:
             msg = f"index: expected `m x d` vectors, got shape {vectors.shape}. Give each dataset a row."
             raise UsageError(msg)
@@ -168,8 +169,9 @@ class DatasetIndex:
                 return rows, squares, slack
         if self._flat is None:
             # Centred, because |a|² + |b|² - 2ab cancels badly far from the origin.
-            centre = self.vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-            flat, central = faiss.IndexFlatL2(self.vectors.shape[1]), self.vectors - centre
+            vectors = np.asarray(self.vectors)
+            centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+            flat, central = faiss.IndexFlatL2(vectors.shape[1]), vectors - centre
             flat.add(central)
             self._centre, self._longest = centre, float(np.einsum("ij,ij->i", central, central).max(initial=0.0))
             self._flat = flat

@@ -87,4 +87,4 @@ def is_trained_on(model: ModelHeader, *, history_id: str, space_json: str, names
         return True
     trained_on = model.fields.get("datasets") or ()
     same_space = model.fields.get("space_digest") == space_digest(space_json)
-    return same_space and bool(trained_on) and set(trained_on) <= set(names)
+    return same_space and bool(trained_on) and not set(trained_on).difference(names)

@@ -22,9 +22,10 @@ from warmstart.history_store.errors import (
     UsageError,
 )
 from warmstart.history_store.file import durable
+from warmstart.history_store.file.blocks import Rows, StoredRows, open_rows, write_rows
 from warmstart.history_store.file.cells import CELLS, check_cells, write_cells
 from warmstart.history_store.file.content import Content, quoted
-from warmstart.history_store.file.dataset_list import read_datasets, write_datasets
+from warmstart.history_store.file.dataset_list import are_distinct, read_datasets, write_datasets
 from warmstart.history_store.file.durable import beside
 from warmstart.history_store.file.layout import (
     FORMAT,
@@ -131,7 +132,7 @@ def read_content(file: h5py.File, location: str, *, lazy: bool = False) -> Conte
             faults.append("a configuration with a value that is no number, text or truth value")
         if not all(isinstance(value, dict) for value in content.results.values()):
             faults.append("a result that is no object")
-        if len(content.dataset_of) != len(content.datasets):
+        if not are_distinct(content.datasets.names):
             faults.append("two datasets have one name")
         if len(content.config_of) != len(content.configs):
             faults.append("two configurations are equal")
@@ -178,15 +179,15 @@ def identity_of(file: h5py.File, location: str) -> Identity:
 
 
 @register_reader("embeddings", "1")
-def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], NDArray[np.float32]]:
+def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], Rows]:
     location = at.split(":/")[0]
-    names, vectors = read_element(group, "names", "json", location), read_element(group, "vectors", "array", location)
-    are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    are_vectors = vectors.ndim == 2 and vectors.dtype == np.float32 and _all_finite(vectors)
-    if not are_vectors or not are_names or not len(set(names)) == len(names) == len(vectors):
+    names, vectors = read_element(group, "names", "json", location), open_rows(group, "vectors", location)
+    are_names = isinstance(names, list) and set(map(type, names)) <= {str} and are_distinct(names)
+    are_vectors = vectors.ndim == 2 and vectors.dtype == np.float32 and len(vectors) == len(names)
+    if not are_names or not are_vectors or not (isinstance(vectors, StoredRows) or _all_finite(vectors)):
         msg = f"{at}: expected a vector a name, all finite, got {len(names)} names and {vectors.dtype} of shape {vectors.shape}. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
-    return list(names), vectors
+    return names, vectors
 
 
 def _all_finite(values: NDArray[np.float32]) -> bool:
@@ -197,8 +198,8 @@ def _all_finite(values: NDArray[np.float32]) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
 
 
-def read_vectors(file: h5py.File, location: str, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
-    """Read the embeddings of one model as `m` names and `m x d` vectors; none for an unknown model."""
+def read_vectors(file: h5py.File, location: str, model_hash: str) -> tuple[list[str], Rows]:
+    """Read the embeddings of one model as `m` names and `m x d` float32 vectors; none for an unknown model."""
     with damage_errors(Path(location)):
         group = file["embeddings"]
         if model_hash not in group:
@@ -218,7 +219,8 @@ def read_embeddings_mark(file: h5py.File, location: str, model_hash: str) -> str
 
 def read_embeddings(file: h5py.File, location: str, model_hash: str) -> Embeddings:
     """Read the embeddings of one model by dataset name; none for an unknown model."""
-    names, vectors = read_vectors(file, location, model_hash)
+    names, stored = read_vectors(file, location, model_hash)
+    vectors = np.asarray(stored)
     return {name: vectors[row].copy() for row, name in enumerate(names)}
 
 
@@ -285,7 +287,7 @@ def write_base(
                 names = sorted(by_name)
                 write_json(group, "names", names)
                 rows: list[Any] = [np.asarray(by_name[name], dtype="<f4") for name in names]
-                write_array(group, "vectors", np.stack(rows) if rows else np.zeros((0, 0), "<f4"))
+                write_rows(group, "vectors", np.stack(rows) if rows else np.zeros((0, 0), "<f4"))
         sink.check()
     finally:
         sink.close()

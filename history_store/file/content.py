@@ -118,12 +118,11 @@ class Content:
 
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return mean errors over seeds, and which cells have evaluations, `m x c` each; see `Cells`."""
-        return self._cells().outcomes()
+        return self.cells().outcomes()
 
     def n_runs(self) -> NDArray[np.int64]:
         """Count the evaluations of each dataset, `m`."""
-        counts: NDArray[np.int64] = self._cells().runs.sum(axis=1, dtype=np.int64)
-        return counts
+        return self.cells().n_runs()
 
     def origin_counts(self) -> dict[str, int]:
         """Count the evaluations by origin."""
@@ -132,7 +131,8 @@ class Content:
             counts[run.origin] = counts.get(run.origin, 0) + 1
         return counts
 
-    def _cells(self) -> Cells:
+    def cells(self) -> Cells:
+        """Return the sums over the evaluations of each cell."""
         m, c = len(self.datasets), len(self.configs)
         cells = self.base.cells(m, c)
         if self.tail:

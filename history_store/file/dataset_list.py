@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Self, overload
 
 import h5py
@@ -11,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.file.blocks import CheckedBytes, open_bytes, write_blocks
 from warmstart.history_store.file.codec import decode_info, encode_info
 from warmstart.history_store.file.layout import (
-    read_bytes,
+    get_element,
     read_element,
     restore_hint,
     write_array,
@@ -51,7 +54,7 @@ class DatasetList(Sequence[DatasetInfo]):
         names: list[str] | None = None,
         groups: list[str] | None = None,
         location: str = "",
-        text: bytes | memoryview = b"",
+        text: CheckedBytes | None = None,
         ends: Sequence[int] | NDArray[np.int64] = (),
     ) -> None:
         self._items, self._location, self._text, self._ends = list(items), location, text, ends
@@ -83,12 +86,15 @@ class DatasetList(Sequence[DatasetInfo]):
         """Return the records at some rows."""
         return [self[row] for row in rows]
 
-    def part(self, rows: Sequence[int]) -> Self:
+    def part(self, rows: NDArray[np.int64]) -> Self:
         """Return the list of some rows; what is not decoded yet still waits for its first use."""
+        if np.array_equal(rows, np.arange(len(self))):
+            return self.copy()
+        places = rows.tolist()
         return type(self)(
-            [self._items[row] for row in rows],
-            names=[self.names[row] for row in rows],
-            groups=[self.groups[row] for row in rows],
+            map(self._items.__getitem__, places),
+            names=list(map(self.names.__getitem__, places)),
+            groups=list(map(self.groups.__getitem__, places)),
             location=self._location,
             text=self._text,
             ends=self._ends,
@@ -115,7 +121,8 @@ class DatasetList(Sequence[DatasetInfo]):
 
     def _json(self, number: int) -> bytes:
         # Records stand in brackets, with a comma and a space between them.
-        return bytes(self._text[int(self._ends[number - 1]) + 2 if number else 1 : int(self._ends[number])])
+        assert self._text is not None  # noqa: S101  a number is a place in it
+        return self._text.read(int(self._ends[number - 1]) + 2 if number else 1, int(self._ends[number]))
 
     def texts(self) -> list[bytes]:
         """Return the JSON of each record."""
@@ -125,10 +132,17 @@ class DatasetList(Sequence[DatasetInfo]):
         ]  # fmt: skip
 
 
+def are_distinct(names: Sequence[str]) -> bool:
+    """Tell whether no two names are equal; fast where they are sorted."""
+    is_rising = all(map(operator.lt, names, islice(names, 1, None)))
+    return is_rising or len(set(names)) == len(names)
+
+
 def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
     """Write all records, and an index if there are many."""
     texts = datasets.texts()
-    write_text(file, "datasets", "[" + b", ".join(texts).decode() + "]")
+    text = b"[" + b", ".join(texts) + b"]"
+    write_text(file, "datasets", text.decode())
     if len(datasets) < INDEXED:
         return
     group = file.create_group(INDEX)
@@ -137,6 +151,7 @@ def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
     write_json(group, "groups", list(numbers))
     write_array(group, "group", np.array([numbers[name] for name in datasets.groups], dtype="<i4"))
     write_array(group, "end", np.cumsum([len(text) + 2 for text in texts], dtype="<i8") - 1)
+    write_blocks(group, "blocks", text)
 
 
 def read_datasets(file: h5py.File, location: str, *, lazy: bool) -> DatasetList:
@@ -154,7 +169,7 @@ def read_datasets(file: h5py.File, location: str, *, lazy: bool) -> DatasetList:
             _check_index(read_datasets(file, location, lazy=True), datasets, location)
         return datasets
     group = file[INDEX]
-    text = read_bytes(file["datasets"], f"{location}:/datasets")
+    text = open_bytes(get_element(file, "datasets", f"{location}:/datasets"), group, "blocks", location)
     names, groups = read_element(group, "names", "json", location), read_element(group, "groups", "json", location)
     numbers, ends = read_element(group, "group", "array", location), read_element(group, "end", "array", location)
     inside = len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < len(groups))

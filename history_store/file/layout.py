@@ -176,18 +176,24 @@ def read_text(element: h5py.Dataset, at: str) -> str:
 
 def read_bytes(element: h5py.Dataset, at: str) -> bytes | memoryview:
     """Read the bytes of a JSON element and compare their checksum; a long text is mapped, not copied."""
-    offset = element.id.get_offset()
-    if element.nbytes < MAPPED or offset is None or not system.CAN_REPLACE_OPEN_FILES:
-        data: bytes | memoryview = bytes(element[()])
-    else:
-        data = memoryview(_map_file(element))[offset : offset + element.nbytes]
+    data = map_bytes(element)
+    if data is None:
+        data = bytes(element[()])
     _compare_checksum(element, zlib.crc32(data), at)
     return data
 
 
+def map_bytes(element: h5py.Dataset) -> bytes | memoryview | None:
+    """View a text through a map of its file; None for a short one."""
+    offset = element.id.get_offset()
+    if element.nbytes < MAPPED or offset is None or not system.CAN_REPLACE_OPEN_FILES:
+        return None
+    return memoryview(_map_file(element))[offset : offset + element.nbytes]
+
+
 @register_reader("array", "1")
 def _read_array(element: h5py.Dataset, at: str) -> NDArray[Any]:
-    values = _map_array(element)
+    values = map_array(element)
     if values is None:
         values = element[()]
     _compare_checksum(element, array_checksum(values), at)
@@ -195,7 +201,7 @@ def _read_array(element: h5py.Dataset, at: str) -> NDArray[Any]:
     return values
 
 
-def _map_array(element: h5py.Dataset) -> NDArray[Any] | None:
+def map_array(element: h5py.Dataset) -> NDArray[Any] | None:
     """View an array through a map of its file; None for small and unaligned ones."""
     # Safe, since the file is replaced and never changed in place.
     offset = element.id.get_offset()

@@ -26,6 +26,8 @@ from warmstart.history_store.errors import (
 )
 from warmstart.history_store.file import journal
 from warmstart.history_store.file.base import read_content, read_embeddings, read_embeddings_mark, read_vectors
+from warmstart.history_store.file.blocks import Rows
+from warmstart.history_store.file.cells import Cells
 from warmstart.history_store.file.codec import Operation
 from warmstart.history_store.file.content import Content, quoted
 from warmstart.history_store.file.dataset_list import DatasetList
@@ -167,6 +169,10 @@ class Snapshot:
         errors, measured = self._content.outcomes()
         return errors, measured & np.isnan(errors)
 
+    def cells(self) -> Cells:
+        """Return the sums over the evaluations of each dataset and configuration, which may be read at their first use."""
+        return self._content.cells()
+
     @property
     def n_runs(self) -> NDArray[np.int64]:
         """Return the number of evaluations of each dataset, `m`."""
@@ -259,8 +265,8 @@ class Snapshot:
         """Return the dataset of a row of `errors`."""
         return self._content.datasets[row]
 
-    def vectors(self, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
-        """Return a model's embeddings of the datasets: `m` names and `m x d` vectors, none for an unknown model."""
+    def vectors(self, model_hash: str) -> tuple[list[str], Rows]:
+        """Return a model's embeddings of the datasets: `m` names and `m x d` float32, none for an unknown model."""
         return read_vectors(self._h5, str(self._real), model_hash)
 
     def embeddings_mark(self, model_hash: str) -> str:

@@ -1,7 +1,7 @@
 """Evaluations as columns, in the file and in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -221,8 +221,7 @@ class StoredTable:
             return self._loaded.cells(m, c)
         with damage_errors(Path(self._location)):
             if CELLS in self._file:
-                stored = read_cells(self._file, self._location, *self.limits)
-                return stored if (m, c) == self.limits else stored.plus(run_columns((), (), ()), m, c)
+                return replace(read_cells(self._file, self._location, *self.limits), shape=(m, c))
             names = ("dataset", "config", "error", "status")
             dataset, config, error, status = (
                 read_element(self._group, name, "array", self._location) for name in names

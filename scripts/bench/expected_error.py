@@ -35,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     embedded = load_embedded_history(history_path(options.history), model_path(options.model))
     features = dict(zip(embedded.references.names, embedded.references.features, strict=True))
-    groups, errors = np.array(embedded.groups), embedded.errors
+    groups, errors = np.array(embedded.groups), embedded.errors()
     wholes = [row for row, info in enumerate(embedded.about) if info.parent is None and embedded.names[row] in features]
     best = np.nanmin(errors, axis=1)
     rng = np.random.default_rng(options.seed)
@@ -86,8 +86,10 @@ def main() -> None:
 def of_parts(embedded, features):
     """Say how well the best errors of wholes, of parts, and of small parts are told, by what the forecast learned from."""
     rows = np.array([row for row, name in enumerate(embedded.names) if name in features])
-    cut = replace(embedded, errors=embedded.errors[:, ~np.isnan(embedded.errors[rows]).any(axis=0)])
-    groups, best = np.array(embedded.groups), cut.errors.min(axis=1)
+    whole = ~np.isnan(embedded.errors(rows)).any(axis=0)
+    sums = [part[:, whole] for part in embedded.cells.at()]
+    cut = replace(embedded, cells=Cells(*sums, sums[0].shape))
+    groups, best = np.array(embedded.groups), cut.errors().min(axis=1)
     is_part = np.array([about.parent is not None for about in embedded.about])
     looked_at = {row: np.exp(features[embedded.names[row]][FEATURES.index("log_n")]) for row in rows}
     kinds = {
@@ -95,7 +97,7 @@ def of_parts(embedded, features):
         "parts": [row for row in rows if is_part[row]],
         "parts below 150 images": [row for row in rows if is_part[row] and looked_at[row] < 150],
     }
-    found = {"configurations": cut.errors.shape[1]}
+    found = {"configurations": sums[0].shape[1]}
     for learned, known in (("wholes", kinds["wholes"]), ("both", rows)):
         told = {}
         for group in set(groups[rows].tolist()):

@@ -53,10 +53,11 @@ def families(embedded: EmbeddedHistory, about: Mapping[str, dict]) -> list[int]:
 
 def first_column(embedded: EmbeddedHistory, row: int) -> int | None:
     """Return the configuration of the first head of a plan on a dataset."""
+    errors = embedded.errors(np.array([row]))[0]
     columns = [
         column
         for column, config in enumerate(embedded.configs)
-        if all(config[name] == value for name, value in FIRST.items()) and not np.isnan(embedded.errors[row, column])
+        if all(config[name] == value for name, value in FIRST.items()) and not np.isnan(errors[column])
     ]
     return max(columns, key=lambda column: int(str(embedded.configs[column]["image_size"])), default=None)
 
@@ -88,14 +89,14 @@ def table(
 def first_suggestions(embedded: EmbeddedHistory, family: Sequence[int], rows: Sequence[int]) -> dict:
     """Return the mean error of the first suggestion by the datasets as large, and by those of 32 pixels as before, in points."""
     sides = np.array([side_of(info) for info in embedded.about.at(range(len(family)))])
-    numbers, gains, by = np.array(family), [], []
+    numbers, measured, gains, by = np.array(family), embedded.errors(), [], []
     for row in rows:
         rest = np.flatnonzero(numbers != numbers[row])
-        fits, as_large = fitting_datasets(embedded.errors[rest], sides[rest], embedded.configs, sides[row])
+        fits, as_large = fitting_datasets(measured[rest], sides[rest], embedded.configs, sides[row])
         before = rest[sides[rest] <= OLD_SIDE]
         errors = [
-            embedded.errors[
-                row, initial_designs(np.where(mask, embedded.errors[chosen], np.nan), k=1, groups=numbers[chosen])[0]
+            measured[
+                row, initial_designs(np.where(mask, measured[chosen], np.nan), k=1, groups=numbers[chosen])[0]
             ]
             for chosen, mask in ((rest[as_large], fits), (before, np.ones_like(fits)))
         ]
@@ -166,15 +167,15 @@ def main() -> None:
 
     came = {row: (float(reached[row]), n_images[row]) for row, _ in own}
     found: dict = {"own pixels, 3 minutes": figures([(row, _after(each, 3)) for row, each in own], came)}
-    updated = []
+    updated, measured = [], embedded.errors()
     for row, each in own:
         column = first_column(embedded, row)
-        known = {} if column is None else {column: float(embedded.errors[row, column])}
+        known = {} if column is None else {column: float(measured[row, column])}
         updated.append((row, each.errors(known)[-1]))
     found["own pixels, 3 minutes, after the first head"] = figures(updated, came)
     found["32 pixels, the best feature set"] = figures(
         [(row, each.errors()[-1]) for row, each in old],
-        {row: (float(np.nanmin(embedded.errors[row])), n_images[row]) for row, _ in old},
+        {row: (float(np.nanmin(measured[row])), n_images[row]) for row, _ in old},
     )
     played = {name: run for name, run in json.loads(options.ten.read_text())["wrong"].items() if "now" in run}
     ten = [(row, _after(each, 10)) for row, each in own if embedded.names[row] in played]

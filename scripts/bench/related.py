@@ -64,7 +64,7 @@ def load(name: str) -> Table:
         unit = np.asarray(history_table(history, name).unit)
     features = embedded.vectors.astype(float)
     return Table(
-        embedded.errors, unit, list(embedded.groups), features, is_scaled=True, calibration=embedded.calibration
+        embedded.errors(), unit, list(embedded.groups), features, is_scaled=True, calibration=embedded.calibration
     )
 
 

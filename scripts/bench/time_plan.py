@@ -86,7 +86,7 @@ def read(options):
     return {
         "names": names,
         "groups": [embedded.groups[row] for row in rows],
-        "errors": embedded.errors[rows],
+        "errors": embedded.errors(np.array(rows)),
         "seconds": seconds,
         "curves": curves,
         "units": units,

@@ -106,7 +106,7 @@ def forecasts(embedded: EmbeddedHistory) -> dict[str, dict]:
     parts, references = embedded.smaller_parts, embedded.references
     assert parts is not None and references is not None and references.features is not None  # noqa: PT018
     whole = references.features[[references.names.index(name) for name in embedded.names]]
-    asked = {"all": (np.arange(len(embedded.names)), whole, embedded.errors)}
+    asked = {"all": (np.arange(len(embedded.names)), whole, embedded.errors())}
     answered = {"all": None}
     for n, limit in enumerate(LIMITS):
         rows, own = part_of(embedded, parts, limit)

@@ -168,7 +168,7 @@ def _locate(
 
 def _table(embedded: "EmbeddedHistory", queries: Sequence[MeasuredQuery]) -> "ErrorTable":
     """Return the error table of the history with the queries as further rows."""
-    errors = fill_failed(embedded.errors, embedded.failed)
+    errors = fill_failed(*embedded.outcomes())
     # Rows without runs are never used.
     errors[np.isnan(errors).all(axis=1)] = 1.0
     return ErrorTable(

@@ -32,7 +32,8 @@ def map_history(
     if embedded.model is None:
         msg = f"{embedded.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise DataError(msg)
-    plane = fit_plane(embedded.vectors)
+    vectors = np.asarray(embedded.vectors)
+    plane = fit_plane(vectors)
     query, notes = None, embedded.notes
     if dataset is not None and location is not None:
         order = np.argsort(location.distances, kind="stable")[:_NEAREST].tolist()
@@ -42,12 +43,12 @@ def map_history(
             QueryPoint(_display_name(dataset), plane.project(location.vector), nearest, pictures_of),
             location.notes,
         )
-    lowest = np.min(np.where(np.isnan(embedded.errors), np.inf, embedded.errors), axis=1, initial=np.inf)
+    lowest = np.min(np.nan_to_num(embedded.errors(), nan=np.inf), axis=1, initial=np.inf)
     parts, pictures = _parts_and_pictures(embedded.path)
     dataset_map = DatasetMap(
         names=embedded.names,
         groups=embedded.groups,
-        positions=plane.project(embedded.vectors),
+        positions=plane.project(vectors),
         lowest=np.where(np.isfinite(lowest), lowest, np.nan),
         share=plane.share,
         title=f"{embedded.path.name}: {len(embedded.names)} datasets of {len(set(embedded.groups))} groups",

@@ -223,12 +223,13 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     if embedded.model is None:
         detail = "expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise ProblemError(422, "No map", detail)
-    plane = fit_plane(embedded.vectors)
+    vectors = np.asarray(embedded.vectors)
+    plane = fit_plane(vectors)
     query_position = None
     if descriptor is not None:
         location = service.advisor().locate(descriptor)
         query_position = [round(float(value), 5) for value in plane.project(location.vector)]
-    positions = plane.project(embedded.vectors).round(5).tolist()
+    positions = plane.project(vectors).round(5).tolist()
     return {
         "share": round(plane.share, 4),
         "datasets": [

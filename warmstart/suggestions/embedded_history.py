@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
+from warmstart.history_store.file.cells import Cells
 from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.file.table import EvaluationTable
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import suggest_names
 from warmstart.measured_with import MeasuredWith
-from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
+from warmstart.metafeat.index import DatasetIndex, Distances, Rows, Vectors, distances_to
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.sample_statistics import SAMPLE
 from warmstart.suggestions.other_sizes import OwnPixels, SmallerParts
@@ -88,9 +89,8 @@ class EmbeddedHistory:
         model: header of the model; None where answers are drawn from runs alone, and no distance is known.
         names: `m` datasets that have an embedding; without a model those that have runs.
         groups: `m` sibling groups; `group_numbers`, the same as numbers.
-        errors: `m x c` float64, NaN = missing.
-        failed: `m x c`, whether runs failed.
-        has_runs: `m`, whether the dataset has any run, failed ones included.
+        cells: sums over the runs of the history's datasets; see `outcomes`.
+        order: `m`, the place of each row among these.
         about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
@@ -103,6 +103,7 @@ class EmbeddedHistory:
         all_groups: groups of all datasets of the history.
         measured_with: network, optimiser, image size and budget of its runs.
         runs: all runs; None where there are very many, which `read_runs` reads anew.
+        measured: result of `has_runs`.
         norms: results of `norms_of`, by row selection.
         forecasters: results of `warmstart.suggestions.expectations.forecaster_of`, by row selection.
     """
@@ -112,9 +113,8 @@ class EmbeddedHistory:
     names: tuple[str, ...]
     groups: tuple[str, ...]
     group_numbers: NDArray[np.int64]
-    errors: NDArray[np.float64]
-    failed: NDArray[np.bool_]
-    has_runs: NDArray[np.bool_]
+    cells: Cells
+    order: NDArray[np.int64]
     about: DatasetList
     configs: tuple[Config, ...]
     space_json: str
@@ -124,18 +124,33 @@ class EmbeddedHistory:
     references: References | None = None
     smaller_parts: SmallerParts | None = None
     own_pixels: OwnPixels | None = None
-    all_groups: frozenset[str] = frozenset()
+    all_groups: tuple[str, ...] = ()
     measured_with: MeasuredWith | None = None
     runs: HistoryRuns | None = field(default=None, compare=False, repr=False)
+    measured: RowMemory[NDArray[np.bool_]] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
     norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
     forecasters: "RowMemory[ErrorForecaster | None]" = field(
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
 
     @property
-    def vectors(self) -> NDArray[np.float32]:
+    def vectors(self) -> Vectors:
         """Return the `m x d` embeddings."""
         return self.index.vectors
+
+    def outcomes(self, rows: NDArray[np.int64] | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return errors of some rows, of all by default, NaN = missing, and whether all runs of a cell failed: `n x c` each."""
+        errors, measured = self.cells.outcomes(self.order if rows is None else self.order[rows])
+        return errors, measured & np.isnan(errors)
+
+    def errors(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Return the errors of `outcomes`."""
+        return self.outcomes(rows)[0]
+
+    @property
+    def has_runs(self) -> NDArray[np.bool_]:
+        """Tell which of the `m` datasets have any run, failed ones included."""
+        return self.measured.recall(None, lambda: self.cells.n_runs()[self.order] > 0)
 
     @property
     def ignores_distances(self) -> bool:
@@ -211,7 +226,7 @@ class EmbeddedHistory:
         stored = self.index.stored if is_whole else None
         return Norms(
             len(rows),
-            len(np.unique(groups)),
+            int(groups.max()) + 1 if is_whole else len(np.unique(groups)),
             index.nearest_of_another_group(sampled, groups) if stored is None else stored.norms,
             min(
                 *(info.n_train for info in self.about.at(rows[sampled].tolist())),

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.strategies.query import number_groups
 from warmstart.history_store.errors import ImagesMissingError, UsageError
+from warmstart.history_store.file.blocks import in_order
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
-from warmstart.metafeat.index import DatasetIndex
+from warmstart.metafeat.index import DatasetIndex, Vectors
 from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import EMBEDDING, WITHOUT_NETWORK
@@ -41,7 +42,7 @@ class Embeddings(Collection[str]):
         vectors: `m x d`.
     """
 
-    def __init__(self, names: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    def __init__(self, names: Sequence[str], vectors: Vectors) -> None:
         self._names, self._vectors = list(names), vectors
 
     @cached_property
@@ -66,9 +67,11 @@ class Embeddings(Collection[str]):
         new = np.stack(list(added.values()))
         return Embeddings([*self, *added], np.concatenate([self._vectors, new]) if len(self) else new)
 
-    def of(self, names: Sequence[str]) -> NDArray[np.float32]:
+    def of(self, names: Sequence[str]) -> Vectors:
         """Return the vectors of datasets by name, `n x d` float32."""
-        return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
+        if list(names) == self._names:
+            return self._vectors
+        return in_order(self._vectors, np.array([self._row[name] for name in names], np.int64))
 
 
 def fits_model(vector_length: int, header: ModelHeader) -> bool:
@@ -269,34 +272,32 @@ def _assemble(
 ) -> EmbeddedHistory:
     """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
     order = _sorted_rows(history, incomparable)
-    all_names, groups = history.names, history.groups
-    names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
-    numbers, vectors = number_groups(siblings), embeddings.of(names)
+    about = history.records().part(order)
+    vectors, groups = embeddings.of(about.names), number_groups(about.groups)
     return EmbeddedHistory(
         history.path,
         header,
-        tuple(names),
-        siblings,
-        numbers,
-        *_runs_of(history, order),
-        history.records().part(order),
+        tuple(about.names),
+        tuple(about.groups),
+        groups,
+        history.cells(),
+        order,
+        about,
         tuple(history.configs),
         history.space_json,
-        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, numbers),
+        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, groups),
         read_calibration(history, header.hash),
         tuple(notes),
         _read_references(history, header),
         read_smaller_parts(history, header.hash),
         read_own_pixels(history),
-        frozenset(history.groups),
+        history.groups,
         measured_with(history.origins, stored_size=history.stored_size),
         None if history.is_large else HistoryRuns.of(history),
     )
 
 
-def _index_of(
-    history: "History", header: ModelHeader, vectors: NDArray[np.float32], groups: NDArray[np.int64]
-) -> DatasetIndex:
+def _index_of(history: "History", header: ModelHeader, vectors: Vectors, groups: NDArray[np.int64]) -> DatasetIndex:
     """Return the index of a history's stored embeddings, with its file where there are very many."""
     if len(vectors) <= index_file.LEAST:
         return DatasetIndex(vectors)
@@ -316,27 +317,19 @@ def _read_references(history: "History", header: ModelHeader) -> References | No
     return join_references(parts) if parts and any(part.names for part in parts) else None
 
 
-def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return errors, failed cells and whether rows have runs, for the rows in `order`."""
-    errors, failed = history.outcomes
-    if order != list(range(len(errors))):
-        errors, failed = errors[order], failed[order]
-    return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
-
-
 def _load_runs_only(history: "History") -> EmbeddedHistory:
     """Build the record of a history without embeddings: its runs alone."""
     order = _sorted_rows(history, ())
-    names, groups = history.names, history.groups
-    siblings = tuple(groups[row] for row in order)
+    about = history.records().part(order)
     return EmbeddedHistory(
         history.path,
         None,
-        tuple(names[row] for row in order),
-        siblings,
-        number_groups(siblings),
-        *_runs_of(history, order),
-        history.records().part(order),
+        tuple(about.names),
+        tuple(about.groups),
+        number_groups(about.groups),
+        history.cells(),
+        order,
+        about,
         tuple(history.configs),
         history.space_json,
         DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
@@ -345,7 +338,8 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
     )
 
 
-def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
+def _sorted_rows(history: "History", left_out: Collection[str]) -> NDArray[np.int64]:
     """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
-    return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
+    rows = sorted(range(len(names)), key=names.__getitem__)
+    return np.array([row for row in rows if names[row] not in left_out] if left_out else rows, np.int64)

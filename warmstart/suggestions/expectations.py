@@ -40,12 +40,14 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
     if embedded.references is None or embedded.references.features is None:
         return None
     reference_rows = {name: row for row, name in enumerate(embedded.references.names)}
-    usable = [row for row in rows if embedded.names[row] in reference_rows and not np.isnan(embedded.errors[row]).all()]
+    known = np.array([row for row in rows if embedded.names[row] in reference_rows], np.int64)
+    errors = embedded.errors(known)
+    has_errors = ~np.isnan(errors).all(axis=1)
+    usable, errors = known[has_errors].tolist(), errors[has_errors]
     if not usable:
         return None
     features = embedded.references.features[[reference_rows[embedded.names[row]] for row in usable]]
-    errors, names = embedded.errors[usable], [embedded.names[row] for row in usable]
-    about = embedded.about.at(usable)
+    names, about = [embedded.names[row] for row in usable], embedded.about.at(usable)
     groups, n_val, sizes = [embedded.groups[row] for row in usable], [info.n_val for info in about], None
     if embedded.smaller_parts is not None:
         row_of = {name: row for row, name in enumerate(names)}

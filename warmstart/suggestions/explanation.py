@@ -154,6 +154,7 @@ def explain_answer(
     nearest = np.argsort(near.distances, kind="stable")[:NEIGHBOURHOOD]
     # Distances are NaN for a history of runs alone.
     nearest = near.rows[nearest[np.isfinite(near.distances[nearest])]]
+    measured, measured_near = embedded.errors(np.asarray(rows, np.int64)), embedded.errors(nearest)
     pair_distances = _distances_between_groups(embedded, near.rows)
     row_of = {embedded.names[row]: row for row in near.rows.tolist()}
     return Explanation(
@@ -170,8 +171,8 @@ def explain_answer(
             ConfigReason(
                 None if choice.neighbour is None else embedded.names[rows[choice.neighbour]],
                 choice.source_error,
-                None if choice.neighbour is None else _rank(embedded.errors[rows[choice.neighbour]], choice.row),
-                tuple(rank for row in nearest if (rank := _rank(embedded.errors[row], choice.row)) is not None),
+                None if choice.neighbour is None else _rank(measured[choice.neighbour], choice.row),
+                tuple(rank for row in measured_near if (rank := _rank(row, choice.row)) is not None),
                 errors.shape[1],
                 portfolio.index(choice.row) + 1 if choice.row in portfolio else None,
             )

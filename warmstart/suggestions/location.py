@@ -101,7 +101,7 @@ class Location:
         order = np.argsort(near.distances, kind="stable") if self.has_distances else np.zeros(0, np.int64)
         rows, distances = near.rows[order], near.distances[order]
         listed = [*range(min(least, len(rows))), *(least + np.flatnonzero(np.isin(rows[least:], list(used)))).tolist()]
-        errors = [least_error(self.embedded.errors[rows[position]]) for position in listed]
+        errors = map(least_error, self.embedded.errors(rows[listed]))
         return tuple(
             Neighbour(
                 self.embedded.names[rows[position]],
@@ -238,7 +238,7 @@ def find_tuned_before(
         return None
     fingerprint = cached_fingerprint(query.source, "content")
     twins = [position for position in alike if infos[position].fingerprint == fingerprint]
-    errors, failed = embedded.errors[rows[twins]], embedded.failed[rows[twins]]
+    errors, failed = embedded.outcomes(rows[twins])
     if np.isnan(errors).all():
         return None
     twin, best = (int(index) for index in np.unravel_index(np.nanargmin(errors), errors.shape))

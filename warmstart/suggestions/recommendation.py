@@ -132,7 +132,7 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     near, (location, fits) = location, _of_pictures_as_large(location)
     location, tuned_before = _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A failed run counts as error 1; a missing run stays NaN.
-    errors = fill_failed(embedded.errors[location.rows], embedded.failed[location.rows])
+    errors = fill_failed(*embedded.outcomes(location.rows))
     errors = np.where(fits, errors, np.nan)
     groups = location.groups
     distances = location.distances if location.has_distances else None
@@ -243,10 +243,7 @@ def _with_plan(answer: Answer, plan: "TimePlan") -> Answer:
 
 def _always_failing(location: Location) -> NDArray[np.int64]:
     """Return the configurations whose every run failed on these datasets."""
-    failed = location.embedded.failed[location.rows]
-    if not failed.any():
-        return np.zeros(0, np.int64)
-    errors = location.embedded.errors[location.rows]
+    errors, failed = location.embedded.outcomes(location.rows)
     return np.flatnonzero(failed.any(axis=0) & np.isnan(errors).all(axis=0))
 
 
@@ -297,7 +294,7 @@ def _of_pictures_as_large(location: Location) -> tuple[Location, NDArray[np.bool
     if embedded.own_pixels is None:
         return location, np.ones(len(embedded.configs), np.bool_)
     sides = np.array([side_of(info) for info in embedded.about.at(rows.tolist())])
-    fits, as_large = fitting_datasets(embedded.errors[rows], sides, embedded.configs, location.summary.side)
+    fits, as_large = fitting_datasets(embedded.errors(rows), sides, embedded.configs, location.summary.side)
     return (location if as_large.all() else location.within(rows[as_large])), fits
 
 
