@@ -97,7 +97,7 @@ class StoredRows:
         chosen: NDArray[Any] = self._values[places]
         return chosen
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001  numpy's
         """Return all rows; without a need to copy them, as they are mapped."""
         self._content.check(np.array([0]), np.array([self._values.nbytes]))
         whole = self._values if self._order is None else self._values[self._order]

@@ -59,6 +59,7 @@ class Snapshot:
         self._checks: dict[str, PixelChecks] = {}
         self._generation: tuple[int, int, str] | None = None
         self._content: Content
+        self._file_serial = 0
         self._load()
 
     def close(self) -> None:
@@ -293,6 +294,32 @@ class Snapshot:
             raise StorageError(msg)
         return self._file
 
+    @property
+    def serial(self) -> int:
+        """Return the number of operations, which also counts those that do not change the revision."""
+        return self._content.serial
+
+    def operations_after(self, serial: int) -> list[Operation] | None:
+        """Return the operations after a serial number, with those that were added since this history was read.
+
+        It may be closed by now. None where its file is another one by now, or does not hold all of them.
+
+        Raises:
+            HistoryDamagedError: an altered journal.
+        """
+        log = beside(self._real, ".journal")
+        text = journal.load(log)
+        try:
+            status = self._real.stat()
+        except OSError:
+            return None
+        content = self._content
+        if (status.st_dev, status.st_ino, content.salt) != self._generation:
+            return None
+        journal.check(text, (content.id, self._file_serial, content.salt), log, restore_hint(str(self._real)))
+        later = text.after(serial)
+        return later if [op["serial"] for op in later] == list(range(serial + 1, serial + 1 + len(later))) else None
+
     def _load(self) -> tuple[int, journal.JournalText]:
         """Read file and journal as one consistent state; return the file's serial number and the journal's text."""
         # A writer may replace both between the two reads: then the file is another by now, or operations are missing.
@@ -321,7 +348,7 @@ class Snapshot:
             time.sleep(0.01 if gaps else 0)
         if self._file is not None:
             self._file.close()
-        self._file, self._content = file, content
+        self._file, self._content, self._file_serial = file, content, serial
         self._map, self._images = None, {}
         status = os.fstat(file.id.get_vfd_handle())
         if self._generation != (generation := (status.st_dev, status.st_ino, content.salt)):

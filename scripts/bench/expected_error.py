@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
+from warmstart.history_store.file.cells import Cells
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.model_file import read_header

@@ -95,9 +95,7 @@ def first_suggestions(embedded: EmbeddedHistory, family: Sequence[int], rows: Se
         fits, as_large = fitting_datasets(measured[rest], sides[rest], embedded.configs, sides[row])
         before = rest[sides[rest] <= OLD_SIDE]
         errors = [
-            measured[
-                row, initial_designs(np.where(mask, measured[chosen], np.nan), k=1, groups=numbers[chosen])[0]
-            ]
+            measured[row, initial_designs(np.where(mask, measured[chosen], np.nan), k=1, groups=numbers[chosen])[0]]
             for chosen, mask in ((rest[as_large], fits), (before, np.ones_like(fits)))
         ]
         by.append(errors)

@@ -164,8 +164,9 @@ class Service:
             if descriptor is None:
                 advisor = replace(advisor, history=history_path(self.settings.history))
             embedded = advisor.of_question(descriptor)[0].embedded
-            if embedded is not self._loaded.get(embedded.path):
-                self._loaded[embedded.path] = embedded
+            before = self._loaded.get(embedded.path)
+            self._loaded[embedded.path] = embedded
+            if before is None or embedded.about is not before.about:  # read anew, not followed
                 gc.collect()
                 # The history stays: collections need not visit it.
                 gc.freeze()

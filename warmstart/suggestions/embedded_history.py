@@ -1,7 +1,9 @@
 """A history with embeddings of its datasets."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.file.cells import Cells
+from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.dataset_list import DatasetList
-from warmstart.history_store.file.table import EvaluationTable
-from warmstart.history_store.records import Config
+from warmstart.history_store.file.table import EvaluationTable, run_columns
+from warmstart.history_store.records import Config, Evaluation
 from warmstart.history_store.wording import suggest_names
-from warmstart.measured_with import MeasuredWith
+from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.index import DatasetIndex, Distances, Rows, Vectors, distances_to
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.sample_statistics import SAMPLE
@@ -127,8 +130,8 @@ class EmbeddedHistory:
     all_groups: tuple[str, ...] = ()
     measured_with: MeasuredWith | None = None
     runs: HistoryRuns | None = field(default=None, compare=False, repr=False)
-    measured: RowMemory[NDArray[np.bool_]] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
-    norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
+    measured: RowMemory[NDArray[np.bool_]] = field(default_factory=RowMemory, compare=False, repr=False)
+    norms: RowMemory[Norms] = field(default_factory=RowMemory, compare=False, repr=False)
     forecasters: "RowMemory[ErrorForecaster | None]" = field(
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
@@ -137,6 +140,29 @@ class EmbeddedHistory:
     def vectors(self) -> Vectors:
         """Return the `m x d` embeddings."""
         return self.index.vectors
+
+    def with_runs_added(self, runs: Sequence[Evaluation], *, stored_size: int) -> "EmbeddedHistory | None":
+        """Return the history with further runs; None where one is of a dataset or configuration that it does not have.
+
+        Args:
+            runs: in the order in which they were added.
+            stored_size: of the history.
+        """
+        rows = [bisect_left(self.names, run.dataset) for run in runs]
+        column_of = {config_key(config): column for column, config in enumerate(self.configs)}
+        columns = [column_of.get(config_key(run.config), -1) for run in runs]
+        named = [self.names[row] if row < len(self.names) else None for row in rows]
+        if named != [run.dataset for run in runs] or -1 in columns:
+            return None
+        cells = self.cells.plus(run_columns(runs, self.order[rows].tolist(), columns), *self.cells.shape)
+        origins = Counter(self.measured_with.origins if self.measured_with else {})
+        origins.update(run.origin for run in runs)
+        return replace(
+            self,
+            cells=cells,
+            measured_with=measured_with(origins, stored_size=stored_size),
+            measured=self.measured if self.has_runs[rows].all() else RowMemory(),
+        )
 
     def outcomes(self, rows: NDArray[np.int64] | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return errors of some rows, of all by default, NaN = missing, and whether all runs of a cell failed: `n x c` each."""

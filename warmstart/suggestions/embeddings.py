@@ -1,7 +1,7 @@
 """Embeddings of a history's datasets: read a history with them, and compute those that it lacks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.strategies.query import number_groups
 from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.file.blocks import in_order
+from warmstart.history_store.file.content import decode_evaluation
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
@@ -182,17 +183,21 @@ def load_embedded_history(
         ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
         UsageError: the history has no datasets.
     """
-    key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
-    entry = _cache.get(key)
-    if entry is None:
-        entry = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
-        _cache[key] = entry
+    key = (history, model, None if model is None else file_state(model), device, threads, cache)
+    state, loaded = file_state(history), _cache.get(key)
+    if loaded is None or loaded.state != state:
+        loaded = None if loaded is None else loaded.followed(state)
+        if loaded is None:
+            loaded = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
+            loaded = replace(loaded, state=state)
+        # With a default, as another thread may have evicted it.
+        _cache.pop(key, None)
+        _cache[key] = loaded
         for old in list(_cache)[:-CACHE_SIZE]:
-            # With a default, as another thread may have evicted it.
             _cache.pop(old, None)
-    embedded, pending_notes = entry
-    new_notes = tuple(pending_notes)
-    pending_notes.clear()
+    new_notes = tuple(loaded.notes_once)
+    loaded.notes_once.clear()
+    embedded = loaded.embedded
     return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
 
 
@@ -201,8 +206,39 @@ def keep_index(history: Path, model: Path) -> None:
     load_embedded_history(history, model).store_index()
 
 
-_cache: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
-"""Histories read last, by the state of their files; not an `lru_cache`, which would keep the first caller's progress."""
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A history in memory.
+
+    Attributes:
+        embedded: what was read.
+        history: the closed history.
+        serial: number of the last operation that is in `embedded`.
+        notes_once: to be shown by the next call.
+        state: of the files, when they were read.
+    """
+
+    embedded: EmbeddedHistory
+    history: "History"
+    serial: int
+    notes_once: list[str] = field(default_factory=list)
+    state: tuple[int, ...] = ()
+
+    def followed(self, state: tuple[int, ...]) -> "_Loaded | None":
+        """Return a large history with the runs that were added since; None where it must be read anew."""
+        if self.embedded.runs is not None or state[:3] != self.state[:3]:
+            return None
+        operations = self.history.operations_after(self.serial)
+        if operations is None or any(op["op"] != "extend" or op["configs"] for op in operations):
+            return None
+        runs = [decode_evaluation(item, "journal") for op in operations for item in op["evaluations"]]
+        embedded = self.embedded.with_runs_added(runs, stored_size=self.history.stored_size)
+        serial = self.serial + len(operations)
+        return None if embedded is None else replace(self, embedded=embedded, serial=serial, state=state)
+
+
+_cache: dict[tuple[object, ...], _Loaded] = {}
+"""Histories read last; not an `lru_cache`, which would keep the first caller's progress."""
 
 
 def _load(
@@ -213,8 +249,8 @@ def _load(
     threads: int | None,
     cache: bool,
     progress: Callable[[float, float], object] | None,
-) -> tuple[EmbeddedHistory, list[str]]:
-    """Read a history and a model; return them with notes to be shown once."""
+) -> _Loaded:
+    """Read a history and a model."""
     from warmstart.history_store.history import History
 
     header = None if model_path is None else read_header(model_path)
@@ -223,7 +259,7 @@ def _load(
             msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
             raise UsageError(msg)
         if header is None:
-            return _load_runs_only(history), []
+            return _Loaded(_load_runs_only(history), history, history.serial)
         stored_names, vectors = history.vectors(header.hash)
         embeddings = (
             Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
@@ -231,11 +267,11 @@ def _load(
         without = embeddings.missing(history.names)
         incomparable = incomparable_names(history, without, header)
         if len(incomparable) == len(history.names):
-            return _load_runs_only(history), []
+            return _Loaded(_load_runs_only(history), history, history.serial)
         if history.holds_images:
             check_stored_size(header, stored_size=history.stored_size, location=str(path))
         to_embed = [name for name in without if name not in incomparable]
-        notes, pending_notes = [], []
+        notes, notes_once = [], []
         if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
@@ -252,13 +288,13 @@ def _load(
             )
             embeddings = embeddings.with_added(added)
             if n_computed:
-                pending_notes.append(
+                notes_once.append(
                     f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
                 )
         embedded = _assemble(
             history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
         )
-        return embedded, pending_notes
+        return _Loaded(embedded, history, history.serial, notes_once)
 
 
 def _assemble(

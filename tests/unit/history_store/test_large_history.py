@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.errors import DataError, HistoryDamagedError, StorageError
-from warmstart.history_store.file import dataset_list, table
+from warmstart.history_store.file import base, blocks, dataset_list, layout, table
 from warmstart.history_store.file.append_index import digest_config, digest_run, digest_runs
 from warmstart.history_store.file.cells import CELLS
 from warmstart.history_store.file.dataset_list import INDEX
@@ -29,6 +29,13 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every history count as large."""
     monkeypatch.setattr(dataset_list, "INDEXED", 1)
     monkeypatch.setattr(table, "LAZY_ROWS", 1)
+
+
+@pytest.fixture
+def mapped(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each of its arrays count as large too."""
+    monkeypatch.setattr(layout, "MAPPED", 1)
+    monkeypatch.setattr(base, "MAPPED", 1)  # where each begins at a page
 
 
 def run(seed: int | None, name: str = "digits", row: int = 0, origin: str = "here") -> Evaluation:
@@ -48,7 +55,11 @@ def everything(history: History) -> list[object]:
     ]
 
 
-def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", ["large", "mapped"])
+def test_a_large_history_says_what_a_small_one_says(
+    path: Path, size: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.getfixturevalue(size)
     with History.open(path, write=True) as history:
         history.compact()
         history.append(run(77))
@@ -111,7 +122,7 @@ def test_sums_that_no_runs_have_are_refused(path: Path, large: None, key: str, v
     assert not verify(path).ok
 
 
-def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, large: None) -> None:
+def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, mapped: None) -> None:
     with History.open(path, write=True) as history:
         history.append(run(5))
         history.compact()
@@ -131,6 +142,33 @@ def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, lar
         assert sums[0].tobytes() == expected.tobytes()
         assert sums[2].tolist() == np.bincount(whole.dataset, minlength=len(history.names)).tolist()
         assert sums[3] == whole.origin_counts()
+
+
+def test_only_the_blocks_that_are_reached_are_compared(
+    path: Path, mapped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    with History.open(path, write=True) as history:
+        history.append(run(5))
+        history.set_embeddings("abc", {name: np.arange(40, dtype=np.float32) for name in history.names})
+    with h5py.File(path, "r+", locking=False) as file:  # the last number of the last row
+        file["embeddings/abc/vectors"][-1, -1] = 7.0
+        file[f"{CELLS}/total"][-1, -1] += 0.5
+    with History.open(path) as history:
+        names, vectors = history.vectors("abc")
+        assert isinstance(vectors, blocks.StoredRows)
+        last, rows = len(names) - 1, np.arange(len(names) - 1)
+        assert vectors[0].tolist() == vectors[rows][-1].tolist() == list(range(40))
+        assert vectors.in_order(rows[::-1])[:1].tolist() == [list(range(40))]
+        with pytest.raises(HistoryDamagedError, match=r"abc/vectors: expected checksum .* of block"):
+            vectors[last]
+        with pytest.raises(HistoryDamagedError, match="abc/vectors"):
+            np.asarray(vectors)
+        cells = history.cells()
+        assert cells.outcomes(np.array([0]))[0].shape == (1, len(history.configs))
+        with pytest.raises(HistoryDamagedError, match="cells/total: expected checksum"):
+            cells.outcomes(np.array([cells.shape[0] - 1]))
+    assert not verify(path).ok
 
 
 def test_digests_by_one_and_by_many_agree_and_equal_configurations_have_one() -> None:
