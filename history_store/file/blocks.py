@@ -1,6 +1,7 @@
 """Parts of large elements: they are mapped, and the blocks that a reader reaches compared with checksums of their own."""
 
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import h5py
@@ -42,7 +43,8 @@ class CheckedBytes:
 
     def read(self, start: int, stop: int) -> bytes:
         """Return some bytes; raises as `check`."""
-        self.check(np.array([start]), np.array([stop]))
+        if self._checksums is not None:
+            self._compare(range(start // BLOCK, max(stop - 1, start) // BLOCK + 1))
         return bytes(self._data[start:stop])
 
     def check(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
@@ -55,12 +57,17 @@ class CheckedBytes:
             return
         first, last = starts // BLOCK, np.maximum(stops - 1, starts) // BLOCK
         reached = np.minimum(first[:, None] + np.arange(int((last - first).max()) + 1), last[:, None])
-        blocks = np.unique(reached[~self._is_checked[reached]])
-        for block in blocks.tolist():
+        self._compare(np.unique(reached[~self._is_checked[reached]]).tolist())
+
+    def _compare(self, blocks: Iterable[int]) -> None:
+        assert self._checksums is not None  # noqa: S101  the callers look
+        for block in blocks:
+            if self._is_checked[block]:
+                continue
             if zlib.crc32(self._data[block * BLOCK : (block + 1) * BLOCK]) != self._checksums[block]:
                 msg = f"{self._at}: expected checksum {self._checksums[block]} of block {block}, got another: the bytes were altered. {restore_hint(self._at)}"
                 raise HistoryDamagedError(msg)
-        self._is_checked[blocks] = True
+            self._is_checked[block] = True
 
 
 class StoredRows:

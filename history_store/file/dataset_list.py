@@ -38,6 +38,7 @@ class DatasetList(Sequence[DatasetInfo]):
         items: records, or the numbers of those in `text`.
         names: of the datasets; None = those of the records.
         groups: likewise.
+        group_numbers: of the groups, by first appearance; None = not known.
         location: file name, for errors.
         text: JSON of many records.
         ends: where each of them ends in it.
@@ -54,10 +55,12 @@ class DatasetList(Sequence[DatasetInfo]):
         names: list[str] | None = None,
         groups: list[str] | None = None,
         location: str = "",
+        group_numbers: NDArray[np.int32] | None = None,
         text: CheckedBytes | None = None,
         ends: Sequence[int] | NDArray[np.int64] = (),
     ) -> None:
         self._items, self._location, self._text, self._ends = list(items), location, text, ends
+        self._group_numbers = group_numbers
         self.names = [info.name for info in self] if names is None else names
         self.groups = [info.group for info in self] if groups is None else groups
 
@@ -86,6 +89,13 @@ class DatasetList(Sequence[DatasetInfo]):
         """Return the records at some rows."""
         return [self[row] for row in rows]
 
+    def group_numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of the groups in order of first appearance, `m`."""
+        if self._group_numbers is None or len(self._group_numbers) != len(self):
+            numbers = {group: number for number, group in enumerate(dict.fromkeys(self.groups))}
+            self._group_numbers = np.fromiter(map(numbers.__getitem__, self.groups), np.int32, len(self))
+        return self._group_numbers.astype(np.int64)
+
     def part(self, rows: NDArray[np.int64]) -> Self:
         """Return the list of some rows; what is not decoded yet still waits for its first use."""
         if np.array_equal(rows, np.arange(len(self))):
@@ -104,7 +114,13 @@ class DatasetList(Sequence[DatasetInfo]):
         """Copy the list; records are shared."""
         names, groups = list(self.names), list(self.groups)
         return type(self)(
-            self._items, names=names, groups=groups, location=self._location, text=self._text, ends=self._ends
+            self._items,
+            names=names,
+            groups=groups,
+            group_numbers=self._group_numbers,
+            location=self._location,
+            text=self._text,
+            ends=self._ends,
         )
 
     def append(self, info: DatasetInfo) -> None:
@@ -115,9 +131,11 @@ class DatasetList(Sequence[DatasetInfo]):
 
     def __setitem__(self, index: int, info: DatasetInfo) -> None:
         self._items[index], self.names[index], self.groups[index] = info, info.name, info.group
+        self._group_numbers = None
 
     def __delitem__(self, index: int) -> None:
         del self._items[index], self.names[index], self.groups[index]
+        self._group_numbers = None
 
     def _json(self, number: int) -> bytes:
         # Records stand in brackets, with a comma and a space between them.
@@ -134,8 +152,12 @@ class DatasetList(Sequence[DatasetInfo]):
 
 def are_distinct(names: Sequence[str]) -> bool:
     """Tell whether no two names are equal; fast where they are sorted."""
-    is_rising = all(map(operator.lt, names, islice(names, 1, None)))
-    return is_rising or len(set(names)) == len(names)
+    return is_rising(names) or len(set(names)) == len(names)
+
+
+def is_rising(names: Sequence[str]) -> bool:
+    """Tell whether each name comes after the one before it."""
+    return all(map(operator.lt, names, islice(names, 1, None)))
 
 
 def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
@@ -178,7 +200,15 @@ def read_datasets(file: h5py.File, location: str, *, lazy: bool) -> DatasetList:
         msg = f"{location}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
     in_order = list(map(groups.__getitem__, numbers.tolist()))
-    return DatasetList(range(len(names)), names=names, groups=in_order, location=location, text=text, ends=ends)
+    return DatasetList(
+        range(len(names)),
+        names=names,
+        groups=in_order,
+        group_numbers=numbers if len(groups) == len(set(groups)) else None,
+        location=location,
+        text=text,
+        ends=ends,
+    )
 
 
 def _check_index(indexed: DatasetList, expected: DatasetList, location: str) -> None:

@@ -4,10 +4,15 @@ The server runs on one core, the load on another where there are two.
 
     python scripts/bench/service_latency.py                                                 # the whole, ten minutes
     python scripts/bench/service_latency.py --datasets 300 --requests 300 --out latency.json   # a minute
+    python scripts/bench/service_latency.py --history FILE.h5 --clients 16 --rate 2 --writes 1 --requests 240 --out FILE.json
+
+With `--history` of a file that exists (`scripts/bench/size.py` makes very large ones), and `--writes` a second recorded by a
+writer beside.
 """
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -27,6 +32,7 @@ import numpy as np
 
 from warmstart.descriptor import Descriptor
 from warmstart.history_store.history import History
+from warmstart.history_store.quick_append import append_quickly
 from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.locations import model_path, shipped_history
 from warmstart.metafeat.model_file import read_header
@@ -95,8 +101,8 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def load(port: int, bodies: list[bytes], rate: float, warm: int) -> list[float]:
-    """Send requests at a rate over a few connections, whoever is slow; returns seconds from when each was due."""
+def load(port: int, bodies: list[bytes], rate: float, warm: int, clients: int = 8) -> list[float]:
+    """Send requests at a rate over some connections, whoever is slow; returns seconds from when each was due."""
     took, lock, start = [0.0] * len(bodies), threading.Lock(), time.perf_counter() + 0.5
     following = iter(range(len(bodies)))
 
@@ -115,13 +121,39 @@ def load(port: int, bodies: list[bytes], rate: float, warm: int) -> list[float]:
             assert response.status == 200, response.status
             took[i] = time.perf_counter() - due
 
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(send) for _ in range(8)]:
+    with ThreadPoolExecutor(clients) as pool:
+        for done in [pool.submit(send) for _ in range(clients)]:
             done.result()
     return took[warm:]
 
 
-def measured(command: list[str], port: int, bodies: list[bytes], rate: float, warm: int) -> dict[str, float]:
+def record(path: Path, rate: float, took: list[float], stop: threading.Event) -> None:
+    """Record runs in a history at a rate until told to stop, and note the seconds that each takes."""
+    with History.open(path) as history:
+        names, configs = history.names, history.configs
+    started = time.time_ns()
+    for number in itertools.count():
+        if stop.wait(1 / rate):
+            return
+        run = Evaluation(names[number * 9973 % len(names)], configs[number % len(configs)], 0.5, seed=started + number)
+        began = time.perf_counter()
+        if append_quickly(path, run) is None:
+            with History.open(path, write=True) as history:
+                history.append(run)
+        took.append(time.perf_counter() - began)
+
+
+def measured(
+    command: list[str],
+    port: int,
+    bodies: list[bytes],
+    rate: float,
+    warm: int,
+    *,
+    clients: int = 8,
+    writes: tuple[Path, float] | None = None,
+) -> dict[str, float]:
+    """Serve and ask; returns milliseconds, and what the server used."""
     cores = sorted(os.sched_getaffinity(0))
     server = subprocess.Popen(["taskset", "-c", str(cores[0]), *command])
     os.sched_setaffinity(0, cores[1:] or cores)
@@ -133,7 +165,15 @@ def measured(command: list[str], port: int, bodies: list[bytes], rate: float, wa
             time.sleep(0.1)
         load(port, bodies[:1], 1000, 0)
         first = time.perf_counter() - began
-        took = np.array(load(port, bodies, rate, warm)) * 1000
+        used, stop, recorded = cpu_seconds(server.pid), threading.Event(), list[float]()
+        writer = None if writes is None else threading.Thread(target=record, args=(*writes, recorded, stop))
+        if writer is not None:
+            writer.start()
+        took = np.array(load(port, bodies, rate, warm, clients)) * 1000
+        stop.set()
+        if writer is not None:
+            writer.join()
+        used = cpu_seconds(server.pid) - used
         status = Path(f"/proc/{server.pid}/status").read_text()
         peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
         p50, p99 = np.percentile(took, [50, 99])
@@ -141,6 +181,9 @@ def measured(command: list[str], port: int, bodies: list[bytes], rate: float, wa
             "p50_ms": float(p50),
             "p99_ms": float(p99),
             "max_ms": float(took.max()),
+            "cpu_ms_a_request": 1000 * used / len(bodies),
+            "recorded": len(recorded),
+            "record_p50_ms": 1000 * float(np.median(recorded)) if recorded else float("nan"),
             "first_s": first,
             "peak_mib": peak,
         }
@@ -150,24 +193,48 @@ def measured(command: list[str], port: int, bodies: list[bytes], rate: float, wa
         os.sched_setaffinity(0, cores)
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--datasets", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--rate", type=float, default=50.0)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--history", type=Path)
+    parser.add_argument("--writes", type=float, default=0.0, metavar="A_SECOND")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "service_latency.json")
     given = parser.parse_args()
     warm = min(200, given.requests // 10)
     bodies = descriptors(given.requests + warm)
     with tempfile.TemporaryDirectory() as folder:
-        path, port = Path(folder) / "many.h5", free_port()
-        simulated(path, given.datasets, read_header(model_path()).hash)
+        path, port = given.history or Path(folder) / "many.h5", free_port()
+        if given.history is None:
+            simulated(path, given.datasets, read_header(model_path()).hash)
+        with History.open(path, write=given.writes > 0) as history:
+            n_datasets = len(history.names)
+            if given.writes:  # the first write makes the backup and the index of runs
+                history.append(Evaluation(history.names[0], history.configs[0], 0.5, seed=time.time_ns()))
         ours = [sys.executable, "-m", "warmstart", "serve", "--port", str(port), "--history", str(path), "-q"]
         report = {
-            "datasets": given.datasets,
+            "datasets": n_datasets,
             "requests": given.requests,
             "rate": given.rate,
-            "warmstart": measured(ours, port, bodies, given.rate, warm),
+            "clients": given.clients,
+            "writes a second": given.writes,
+            "warmstart": measured(
+                ours,
+                port,
+                bodies,
+                given.rate,
+                warm,
+                clients=given.clients,
+                writes=(path, given.writes) if given.writes else None,
+            ),
         }
         port = free_port()
         report["echo"] = measured([sys.executable, "-c", ECHO, str(port)], port, bodies, given.rate, warm)

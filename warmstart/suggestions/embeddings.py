@@ -10,10 +10,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.strategies.query import number_groups
 from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.file.blocks import in_order
 from warmstart.history_store.file.content import decode_evaluation
+from warmstart.history_store.file.dataset_list import is_rising
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
@@ -309,7 +309,7 @@ def _assemble(
     """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
     order = _sorted_rows(history, incomparable)
     about = history.records().part(order)
-    vectors, groups = embeddings.of(about.names), number_groups(about.groups)
+    vectors, groups = embeddings.of(about.names), about.group_numbers()
     return EmbeddedHistory(
         history.path,
         header,
@@ -362,7 +362,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
         None,
         tuple(about.names),
         tuple(about.groups),
-        number_groups(about.groups),
+        about.group_numbers(),
         history.cells(),
         order,
         about,
@@ -377,5 +377,5 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
 def _sorted_rows(history: "History", left_out: Collection[str]) -> NDArray[np.int64]:
     """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
-    rows = sorted(range(len(names)), key=names.__getitem__)
+    rows = range(len(names)) if is_rising(names) else sorted(range(len(names)), key=names.__getitem__)
     return np.array([row for row in rows if names[row] not in left_out] if left_out else rows, np.int64)
