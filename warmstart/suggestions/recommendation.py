@@ -132,8 +132,8 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     near, (location, fits) = location, _of_pictures_as_large(location)
     location, tuned_before = _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A failed run counts as error 1; a missing run stays NaN.
-    errors = fill_failed(*embedded.outcomes(location.rows))
-    errors = np.where(fits, errors, np.nan)
+    measured, failed = embedded.outcomes(location.rows)
+    errors = np.where(fits, fill_failed(measured, failed), np.nan)
     groups = location.groups
     distances = location.distances if location.has_distances else None
     choose = partial(
@@ -145,7 +145,8 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         groups=groups,
         noise=USUAL_NOISE,
     )
-    broken = _always_failing(location)
+    # Configurations of which every run failed on these datasets.
+    broken = np.flatnonzero(failed.any(axis=0) & np.isnan(measured).all(axis=0))
     left_out = np.union1d(broken, np.flatnonzero(~fits))
     chooser: Choose = partial(_choose_working, choose, left_out, len(embedded.configs))
     if tuned_before is not None:
@@ -239,12 +240,6 @@ def _with_plan(answer: Answer, plan: "TimePlan") -> Answer:
         replace(design, seconds=step.seconds) for design, step in zip(answer.suggestions, plan.steps, strict=True)
     )
     return replace(answer, suggestions=designs, plan=plan)
-
-
-def _always_failing(location: Location) -> NDArray[np.int64]:
-    """Return the configurations whose every run failed on these datasets."""
-    errors, failed = location.embedded.outcomes(location.rows)
-    return np.flatnonzero(failed.any(axis=0) & np.isnan(errors).all(axis=0))
 
 
 def _choose_working(choose: Choose, broken: NDArray[np.int64], most: int, k: int) -> Sequence[Choice]:
