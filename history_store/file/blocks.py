@@ -21,7 +21,7 @@ from warmstart.history_store.file.layout import (
     write_array,
 )
 
-BLOCK = 8192
+BLOCK = 2048
 """Bytes of a block."""
 
 
@@ -97,6 +97,7 @@ class StoredRows:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         places = np.asarray(rows, np.int64)
+        places = np.where(places < 0, places + len(self), places)
         if self._order is not None:
             places = self._order[places]
         starts = np.atleast_1d(places) * self._values.strides[0]

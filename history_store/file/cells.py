@@ -72,12 +72,10 @@ class Cells:
         """
         (known_m, known_c), (m, c) = self.total.shape, self.shape
         is_known = (known_m, known_c) == (m, c) and not self.later
-        if rows is None:
-            parts = [np.asarray(part) for part in (self.total, self.count, self.runs)]
-            rows = np.arange(0 if is_known else m)
-        elif is_known:
-            parts = [part[rows] for part in (self.total, self.count, self.runs)]
-        if not is_known:
+        if is_known:
+            parts = [np.asarray(part) if rows is None else part[rows] for part in (self.total, self.count, self.runs)]
+        else:
+            rows = np.arange(m) if rows is None else rows
             inside = np.flatnonzero(rows < known_m)
             parts = [np.zeros((len(rows), c)) for _ in range(3)]
             for part, stored in zip(parts, (self.total, self.count, self.runs), strict=True):

@@ -73,7 +73,7 @@ from pathlib import Path
 from warmstart.metafeat.cells import build_cells, extend_cells, mark_vectors
 from warmstart.metafeat.index import DatasetIndex
 from warmstart.locations import model_path
-from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.suggestions.embeddings import load_embedded_history
 embedded, points = load_embedded_history(Path(sys.argv[1]), model_path()), np.load(sys.argv[2])
 vectors, clock = embedded.vectors, time.process_time
 start = clock()

@@ -255,24 +255,24 @@ def _load(
 
     header = None if model_path is None else read_header(model_path)
     with History.open(path) as history:
-        if not history.names:
+        names = list(history.names)
+        if not names:
             msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
             raise UsageError(msg)
         if header is None:
             return _Loaded(_load_runs_only(history), history, history.serial)
         stored_names, vectors = history.vectors(header.hash)
-        embeddings = (
-            Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
-        )
-        without = embeddings.missing(history.names)
+        stored_names = names if stored_names == names else stored_names  # texts that are the same are compared faster
+        embeddings = Embeddings(stored_names if fits_model(vectors.shape[1], header) else [], vectors)
+        without = embeddings.missing(names)
         incomparable = incomparable_names(history, without, header)
-        if len(incomparable) == len(history.names):
+        if len(incomparable) == len(names):
             return _Loaded(_load_runs_only(history), history, history.serial)
         if history.holds_images:
             check_stored_size(header, stored_size=history.stored_size, location=str(path))
         to_embed = [name for name in without if name not in incomparable]
         notes, notes_once = [], []
-        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
+        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
                 f"`warmstart fit-similarity {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."

@@ -102,6 +102,10 @@ class WorkloadContract(ABC):
             assert dump_space(load_space(text)) == text
             workload.check_names(list(workload.space(name)))
 
+    def test_the_names_of_the_space_are_known_without_it(self, workload: Workload) -> None:
+        """A workload that knows them says those of its space."""
+        assert sorted(workload.usual_names()) == sorted(workload.space())
+
     def test_every_shared_configuration_passes_the_check(self, workload: Workload) -> None:
         """Every configuration drawn by a collection can be trained."""
         for name in workload.spaces:

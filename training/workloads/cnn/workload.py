@@ -15,7 +15,7 @@ from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Member, Prepared, Report, TrainingResult, Workload
 from warmstart.training.workloads.cnn.budget import BUDGETS, Budget
 from warmstart.training.workloads.cnn.config import TargetConfig, multiply_adds
-from warmstart.training.workloads.cnn.space import SPACES, SpaceName, target_space
+from warmstart.training.workloads.cnn.space import HYPERPARAMETERS, SPACES, SpaceName, target_space
 from warmstart.training.workloads.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ class CNN(Workload):
     def space(self, name: str | None = None) -> ConfigurationSpace:
         """Build `compact` or `paper`; see `target_space`."""
         return target_space(cast("SpaceName", name or SPACES[0]))
+
+    def usual_names(self) -> Sequence[str]:
+        """Return the six hyperparameters without building a space."""
+        return HYPERPARAMETERS
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
         """Return a budget by name; an amount sets the updates, over which the learning rate decays fully."""

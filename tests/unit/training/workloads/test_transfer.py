@@ -349,10 +349,6 @@ def test_a_packaged_file_that_was_changed_is_refused(monkeypatch, tmp_path):
 # The space.
 
 
-def test_the_names_of_the_space_are_known_without_it():
-    assert sorted(Transfer().usual_names()) == sorted(Transfer().space())
-
-
 def test_the_space_is_conditional_and_read_back():
     from ConfigSpace import Configuration
 
