@@ -20,6 +20,8 @@ DONORS = 128
 """Most rows that lend values, evenly spread over a larger table, and with those that have gaps make the profile."""
 ROUNDS = 20
 """Rounds of the fit of levels and spreads to the common profile of all rows."""
+AT_ONCE = 32
+"""Rows that are completed together: few enough to stay in a processor's cache."""
 FEW_CELLS = 3.0
 """Prior weight of the average difference in the dissimilarity of two rows, in cells."""
 
@@ -91,15 +93,25 @@ def _completed(table: bytes, c: int) -> Scenarios:
     donors = np.flatnonzero(~np.isnan(values).all(axis=1))
     if len(donors) > DONORS:
         donors = donors[np.linspace(0, len(donors) - 1, DONORS).astype(np.int64)]
-    completed, shares = list(errors[rows, None]), [np.ones(1)] * len(rows)
-    for position in np.flatnonzero(gaps[rows]).tolist():
-        row, number = rows[position], int(np.searchsorted(part, rows[position]))
-        borrowed, shares[position] = _borrowed_values(values, number, donors)
-        guess = level[number] + spread[number] * np.nan_to_num(borrowed)
-        completed[position] = np.where(present[row], errors[row], np.where(measured, guess, np.nan))
-    all_rows = np.concatenate(completed)
-    datasets = np.repeat(rows, [len(share) for share in shares])
-    return Scenarios(all_rows, _regrets(all_rows), datasets, np.concatenate(shares)).read_only()
+    positions = np.flatnonzero(gaps[rows])
+    numbers = np.searchsorted(part, rows[positions])
+    batches = [
+        (positions[start : start + AT_ONCE], *_borrowed_values(values, numbers[start : start + AT_ONCE], donors))
+        for start in range(0, len(positions), AT_ONCE)
+    ]
+    n_scenarios = np.ones(len(rows), np.int64)
+    for batch, _, shares in batches:
+        n_scenarios[batch] = np.maximum((shares > 0).sum(axis=1), 1)
+    ends = np.cumsum(n_scenarios)
+    all_rows, all_shares = np.repeat(errors[rows], n_scenarios, axis=0), np.ones(ends[-1])
+    for batch, borrowed, shares in batches:
+        starts, is_one = ends[batch] - n_scenarios[batch], np.arange(shares.shape[1]) < n_scenarios[batch, None]
+        at = (starts[:, None] + np.arange(shares.shape[1]))[is_one]
+        number, known = np.searchsorted(part, rows[batch]), errors[rows[batch], None]
+        guesses = level[number, None, None] + spread[number, None, None] * np.where(np.isnan(borrowed), 0.0, borrowed)
+        guesses[..., ~measured] = np.nan
+        all_rows[at], all_shares[at] = np.where(np.isnan(known), guesses, known)[is_one], shares[is_one]
+    return Scenarios(all_rows, _regrets(all_rows), np.repeat(rows, n_scenarios), all_shares).read_only()
 
 
 def _regrets(errors: Matrix) -> Matrix:
@@ -166,37 +178,49 @@ def _on_profile(errors: Matrix, level: Matrix, spread: Matrix) -> Matrix:
     return scaled
 
 
-def _borrowed_values(values: Matrix, row: int, donors: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
-    """Return values for a row's cells from other rows, the most similar rows first.
+def _borrowed_values(values: Matrix, rows: NDArray[np.int64], donors: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+    """Return values for the cells of `n` rows from other rows, for each the most similar ones first.
 
     Args:
         values: `m x c` of `_on_profile`.
-        row: of the dataset with gaps.
-        donors: rows that lend values, in order.
+        rows: of the datasets with gaps.
+        donors: rows that lend values, in order; none to itself.
 
-    Returns: `s x c`, NaN where no other row has a cell; `s` shares with sum 1.
+    Returns: `n x s x c`, NaN where no other row has a cell; `n x s` shares, whose sums are 1, 0 = no scenario.
     """
-    donors = donors[donors != row]
-    if not len(donors):
-        return np.full((1, values.shape[1]), np.nan), np.ones(1)
-    lent, borrower = values[donors], values[row]
-    present = ~np.isnan(lent)
-    shared = present & ~np.isnan(borrower)
-    n_shared = shared.sum(axis=1)
-    gaps = np.where(shared, np.abs(lent - borrower), 0.0).sum(axis=1)
-    average_gap = gaps.sum() / max(int(n_shared.sum()), 1)
+    n, c, d = len(rows), values.shape[1], len(donors)
+    if not d:
+        return np.full((n, 1, c), np.nan), np.ones((n, 1))
+    lent, borrowers, is_other = values[donors], values[rows], donors != rows[:, None]
+    present, wanted = ~np.isnan(lent), ~np.isnan(borrowers)
+    n_shared = (wanted.astype(np.float64) @ present.T) * is_other
+    apart = np.where(present, lent, 0.0) - np.where(wanted, borrowers, 0.0)[:, None]
+    np.abs(apart, out=apart)
+    apart *= present & wanted[:, None]
+    gaps = apart.sum(axis=2) * is_other
+    average_gap = (gaps.sum(axis=1) / np.maximum(n_shared.sum(axis=1), 1))[:, None]
     # Rounded, so that equally similar rows keep their order on every machine.
     dissimilarity = np.round((gaps + FEW_CELLS * average_gap) / (n_shared + FEW_CELLS), 12)
-    ranking = np.argsort(dissimilarity, kind="stable")
-    nearness = 1.0 / np.maximum(dissimilarity[ranking][:MOST], max(1e-3 * average_gap, 1e-9)) ** 2
-    # For each rank, the first row at or after it that has the cell; after the last one, from the top again.
-    no_rank = len(ranking)
-    ranks = np.where(present[ranking], np.arange(no_rank)[:, None], no_rank)
-    donor_ranks = np.minimum.accumulate(ranks[::-1], axis=0)[::-1]
-    donor_ranks = np.where(donor_ranks == no_rank, donor_ranks[0], donor_ranks)[:MOST]
-    borrowed: Matrix = values[np.append(donors[ranking], row)[donor_ranks], np.arange(values.shape[1])]
-    borrowed[donor_ranks == no_rank] = np.nan
-    return borrowed, nearness / nearness.sum()
+    dissimilarity[~is_other] = np.inf
+    ranking = np.argsort(dissimilarity, axis=1, kind="stable")
+    nearest = np.take_along_axis(dissimilarity, ranking[:, :MOST], axis=1)
+    nearness = 1.0 / np.maximum(nearest, np.maximum(1e-3 * average_gap, 1e-9)) ** 2
+    # For each rank, the first row at or after it that has the cell; after the last one, from the top again. Nearly always
+    # one of the first has it.
+    for width in (4 * MOST, d):
+        order = ranking[:, :width]
+        has_cell = present[order] & np.take_along_axis(is_other, order, axis=1)[..., None]
+        ranks = np.where(has_cell, np.arange(order.shape[1], dtype=np.int16)[:, None], np.int16(d))
+        donor_ranks = np.minimum.accumulate(ranks[:, ::-1], axis=1)[:, ::-1][:, :MOST]
+        if order.shape[1] == d or not (donor_ranks == d).any():
+            break
+    donor_ranks = np.where(donor_ranks == d, donor_ranks[:, :1], donor_ranks)
+    lenders = np.append(ranking, np.zeros((n, 1), np.int64), axis=1)[np.arange(n)[:, None, None], donor_ranks]
+    borrowed: Matrix = lent[lenders, np.arange(c)]
+    borrowed[donor_ranks == d] = np.nan
+    has_donor = is_other.any(axis=1)
+    nearness[~has_donor, 0] = 1.0
+    return borrowed, nearness / nearness.sum(axis=1, keepdims=True)
 
 
 USUAL_NOISE = 0.05
