@@ -242,8 +242,7 @@ class EmbeddedHistory:
         """
         m = len(self.names)
         is_whole = SPREAD < len(rows) <= m or len(rows) == m
-        selection = np.arange(m) if is_whole else rows
-        return self.norms.recall(None if is_whole else rows, lambda: self._norms_of(selection))
+        return self.norms.recall(None if is_whole else rows, lambda: self._norms_of(np.arange(m) if is_whole else rows))
 
     def _norms_of(self, rows: NDArray[np.int64]) -> Norms:
         is_whole = len(rows) == len(self.names)

@@ -74,7 +74,8 @@ class Location:
     @property
     def has_runs(self) -> bool:
         """Tell whether any of the datasets that may answer has runs."""
-        return bool(self.embedded.has_runs[self.among].any())
+        has_runs = self.embedded.has_runs
+        return bool(has_runs.all() or has_runs[self.among].any())
 
     @property
     def with_runs(self) -> "Location":
