@@ -1,7 +1,7 @@
 """Embeddings of a history's datasets: read a history with them, and compute those that it lacks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.file.blocks import in_order
 from warmstart.history_store.file.content import decode_evaluation
@@ -188,8 +189,7 @@ def load_embedded_history(
     if loaded is None or loaded.state != state:
         loaded = None if loaded is None else loaded.followed(state)
         if loaded is None:
-            loaded = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
-            loaded = replace(loaded, state=state)
+            loaded = _load(history, model, state, device=device, threads=threads, cache=cache, progress=progress)
         # With a default, as another thread may have evicted it.
         _cache.pop(key, None)
         _cache[key] = loaded
@@ -212,21 +212,21 @@ class _Loaded:
 
     Attributes:
         embedded: what was read.
-        history: the closed history.
-        serial: number of the last operation that is in `embedded`.
         notes_once: to be shown by the next call.
         state: of the files, when they were read.
+        history: the closed history, if it is so large that it is followed.
+        serial: number of the last operation that is in `embedded`.
     """
 
     embedded: EmbeddedHistory
-    history: "History"
+    notes_once: list[str]
+    state: tuple[int, ...]
+    history: "History | None"
     serial: int
-    notes_once: list[str] = field(default_factory=list)
-    state: tuple[int, ...] = ()
 
     def followed(self, state: tuple[int, ...]) -> "_Loaded | None":
         """Return a large history with the runs that were added since; None where it must be read anew."""
-        if self.embedded.runs is not None or state[:3] != self.state[:3]:
+        if self.history is None or state[:3] != self.state[:3]:
             return None
         operations = self.history.operations_after(self.serial)
         if operations is None or any(op["op"] != "extend" or op["configs"] for op in operations):
@@ -244,13 +244,14 @@ _cache: dict[tuple[object, ...], _Loaded] = {}
 def _load(
     path: Path,
     model_path: Path | None,
+    state: tuple[int, ...],
     *,
     device: str,
     threads: int | None,
     cache: bool,
     progress: Callable[[float, float], object] | None,
 ) -> _Loaded:
-    """Read a history and a model."""
+    """Read a history, whose files had a state before, and a model."""
     from warmstart.history_store.history import History
 
     header = None if model_path is None else read_header(model_path)
@@ -260,14 +261,14 @@ def _load(
             msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
             raise UsageError(msg)
         if header is None:
-            return _Loaded(_load_runs_only(history), history, history.serial)
+            return _Loaded(_load_runs_only(history), [], state, _followable(history), history.serial)
         stored_names, vectors = history.vectors(header.hash)
         stored_names = names if stored_names == names else stored_names  # texts that are the same are compared faster
         embeddings = Embeddings(stored_names if fits_model(vectors.shape[1], header) else [], vectors)
         without = embeddings.missing(names)
         incomparable = incomparable_names(history, without, header)
         if len(incomparable) == len(names):
-            return _Loaded(_load_runs_only(history), history, history.serial)
+            return _Loaded(_load_runs_only(history), [], state, _followable(history), history.serial)
         if history.holds_images:
             check_stored_size(header, stored_size=history.stored_size, location=str(path))
         to_embed = [name for name in without if name not in incomparable]
@@ -294,7 +295,12 @@ def _load(
         embedded = _assemble(
             history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
         )
-        return _Loaded(embedded, history, history.serial, notes_once)
+        return _Loaded(embedded, notes_once, state, _followable(history), history.serial)
+
+
+def _followable(history: "History") -> "History | None":
+    """Return a history that is large, and whose file may stay open while others replace it."""
+    return history if history.is_large and system.CAN_REPLACE_OPEN_FILES else None
 
 
 def _assemble(
