@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics
 
 
+NEAREST = 500
+"""Datasets that answer, the nearest ones, of more than `MANY`; more of them answer no better (`scripts/bench/fewer_nearest.py`)."""
+
+
+def n_nearest(m: int) -> int:
+    """Return how many of `m` datasets answer."""
+    return m if m <= MANY else NEAREST
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A dataset with its distances to the datasets of a history.
@@ -32,7 +41,7 @@ class Location:
         query: the opened dataset; None for a descriptor.
         vector: its meta-feature, `d` float32; empty where the embedded has no model.
         among: rows of the history that may answer.
-        rows: the `m` nearest of them, at most `MANY`, ascending; all where the embedded has no model.
+        rows: the `m` nearest of them, ascending: see `n_nearest`; all where the embedded has no model.
         distances: `m` from the dataset to them; NaN where the embedded has no model.
         confidence: how typical the dataset is for the history.
         notes: for people.
@@ -83,8 +92,9 @@ class Location:
         among = self.embedded.with_runs(self.among)
         return self if len(among) == len(self.among) else self.within(among)
 
-    def within(self, among: NDArray[np.int64], k: int = MANY) -> "Location":
+    def within(self, among: NDArray[np.int64], k: int | None = None) -> "Location":
         """Return the location at the `k` nearest of some datasets, ascending; without distances at all of them."""
+        k = n_nearest(len(among)) if k is None else k
         if not self.has_distances:
             return replace(self, among=among, rows=among, distances=np.full(len(among), np.nan))
         rows, distances = self.embedded.nearest(self.vector, among, k)
@@ -130,13 +140,17 @@ def locate_vector(
     notes: tuple[str, ...] = (),
 ) -> Location:
     """Locate a meta-feature among some rows of a history with a model, and judge its distances."""
-    near, distances = embedded.nearest(vector, rows, MANY)
+    near, distances = embedded.nearest(vector, rows, n_nearest(len(rows)))
     # Only measured datasets count for the confidence.
     counted = embedded.with_runs(rows)
     confidence = judge_query(
         embedded,
         counted,
-        *((near, distances) if len(counted) == len(rows) else embedded.nearest(vector, counted, MANY)),
+        *(
+            (near, distances)
+            if len(counted) == len(rows)
+            else embedded.nearest(vector, counted, n_nearest(len(counted)))
+        ),
         sample=sample,
         class_names=() if query is None else query.source.class_names,
     )

@@ -37,8 +37,8 @@ def test_an_even_spread():
 def test_the_nearest_answer_for_a_large_history(monkeypatch):
     whole = Advisor().suggest(DATA, 5, strategy="joint")
     near = Advisor().neighbours(DATA, 12)
-    monkeypatch.setattr(location.Location.within, "__defaults__", (12,))
     monkeypatch.setattr(location, "MANY", 12)
+    monkeypatch.setattr(location, "NEAREST", 12)
     few = Advisor().suggest(DATA, 5, strategy="joint", explain=True)
     names = {neighbour.name for neighbour in near.neighbours}
     assert {design.source for design in few.suggestions} - {None} <= names
