@@ -1,11 +1,11 @@
-"""What answers lose where fewer of the nearest datasets of a large history give them, simulated.
+"""What answers lose where fewer datasets of a large history give them, simulated.
 
     python scripts/bench/size.py --datasets 10000 100000 --folder size
     python scripts/bench/fewer_nearest.py size/10000.h5 size/100000.h5 --out scripts/bench/results/fewer-nearest.json
 
 Each query of the simulation is asked for three configurations by the 2,000, 500 and 200 nearest datasets. Their regret
 is the least of the three, meant over the 12 nearest datasets without gaps: the query's own errors are not simulated,
-and those of its group are nearest. """
+and those of its group are nearest."""
 
 import argparse
 import time
@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import write_report
 
+from warmstart.bo.transfer.designs import designs
+from warmstart.bo.transfer.strategies.scenarios import USUAL_NOISE
 from warmstart.descriptor import Descriptor
+from warmstart.history_store.error_tables import fill_failed
 from warmstart.history_store.file.codec import config_key
 from warmstart.locations import model_path
 from warmstart.metafeat.model_file import read_header
@@ -24,7 +27,9 @@ from warmstart.suggestions import location
 from warmstart.suggestions.advisor import Advisor
 
 COUNTS = (2000, 500, 200)
-TRUTH = 12
+SPREADS = (10_000, 2000, 1000)
+TRUTH, ASKED = 12, 6000
+"""Datasets around a query that stand for it, and datasets that a portfolio is asked of."""
 
 
 def answers(advisor: Advisor, points: NDArray[np.float32]) -> tuple[list[list[int]], float]:
@@ -39,13 +44,38 @@ def answers(advisor: Advisor, points: NDArray[np.float32]) -> tuple[list[list[in
 
 
 def regrets_near(advisor: Advisor, point: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the regrets of all configurations, meant over the nearest datasets without gaps."""
+    """Return the regrets of all configurations on the nearest datasets without gaps."""
     embedded = advisor.embedded
     errors = embedded.errors(embedded.nearest(point, np.arange(len(embedded.names)), TRUTH)[0])
+    return regrets(errors)
+
+
+def regrets(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale the rows without gaps to [0, 1]."""
     errors = errors[~np.isnan(errors).any(axis=1)]
     low, high = errors.min(axis=1, keepdims=True), errors.max(axis=1, keepdims=True)
     scaled: NDArray[np.float64] = (errors - low) / (high - low)
     return scaled
+
+
+def portfolios(advisor: Advisor) -> dict[str, Any]:
+    """Make the portfolio of spreads of different sizes."""
+    embedded = advisor.embedded
+    m = len(embedded.names)
+    asked = regrets(embedded.errors(np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)))
+    report = {}
+    for count in SPREADS:
+        rows = np.linspace(0, m - 1, min(m, count)).astype(np.int64)
+        errors, groups = fill_failed(*embedded.outcomes(rows)), embedded.group_numbers[rows]
+        began = time.process_time()
+        chosen = designs(errors, None, 3, strategy="portfolio", groups=groups, noise=USUAL_NOISE)
+        columns = [choice.row for choice in chosen]
+        report[f"portfolio of {count}"] = {
+            "ms": round(1000 * (time.process_time() - began), 1),
+            "configurations": columns,
+            "regret": round(float(asked[:, columns].min(axis=1).mean()), 5),
+        }
+    return report
 
 
 def compare(path: Path, n: int) -> dict[str, Any]:
@@ -70,7 +100,7 @@ def compare(path: Path, n: int) -> dict[str, Any]:
                 float(np.mean([a[0] == b[0] for a, b in zip(found[COUNTS[0]], found[count], strict=True)])), 3
             ),
         }
-    print(report, flush=True)
+    report |= portfolios(advisor)
     return report
 
 

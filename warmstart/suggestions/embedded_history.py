@@ -79,8 +79,8 @@ class HistoryRuns:
         return cls(history.table(), history.names, history.configs)
 
 
-SPREAD = 10_000
-"""Of a larger history the portfolio uses this many datasets, evenly spread."""
+SPREAD = 2_000
+"""Of a larger history the portfolio uses this many datasets, evenly spread; more choose the same (`scripts/bench/fewer_nearest.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ class CNN(Workload):
         return target_space(cast("SpaceName", name or SPACES[0]))
 
     def usual_names(self) -> Sequence[str]:
-        """Return the six hyperparameters without building a space."""
-        return HYPERPARAMETERS
+        """Return the six hyperparameters in the order of the space, without building it."""
+        return sorted(HYPERPARAMETERS)
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
         """Return a budget by name; an amount sets the updates, over which the learning rate decays fully."""
