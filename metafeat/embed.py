@@ -110,12 +110,12 @@ def embed_source(
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     is_sharp = is_landmarks(model) and (side or 0) >= SHARP_SIDE
     key = f"{_KEY} sample={SAMPLE} seed={seed} sharp={is_sharp:d}"
-    if store is not None and (known := store.get(fingerprint, model.hash, key)) is not None:
-        vector, statistics, known_features, (sharp_error, n_read), lost = _separate(known)
+    if store is not None and (look := store.get(fingerprint, model.hash, key)) is not None:
+        vector, statistics, cached_features, (sharp_error, n_read), lost = _separate(look)
         broken = tuple(reason_of_row(source, row) for row in lost.astype(np.int64).tolist())
         check_few_broken(broken, int(n_read), source.location, skip_broken=skip_broken)
         about = SampleStatistics.from_vector(statistics)
-        return SourceEmbedding(vector, about, known_features.astype(np.float64), broken, float(sharp_error))
+        return SourceEmbedding(vector, about, cached_features.astype(np.float64), broken, float(sharp_error))
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     pictures = read_images(source, rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(pictures.labels, source.location)

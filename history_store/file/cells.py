@@ -80,10 +80,9 @@ class Cells:
             parts = [np.zeros((len(rows), c)) for _ in range(3)]
             for part, stored in zip(parts, (self.total, self.count, self.runs), strict=True):
                 part[inside, :known_c] = stored[rows[inside]]
-            for place in np.flatnonzero(np.isin(rows, list(self.later))).tolist():
-                row = self.later[int(rows[place])]
-                for part, sums in zip(parts, row, strict=True):
-                    part[place, : len(sums)] = sums
+            for index in np.flatnonzero(np.isin(rows, list(self.later))).tolist():
+                for part, sums in zip(parts, self.later[int(rows[index])], strict=True):
+                    part[index, : len(sums)] = sums
         total, count, runs = parts
         if self.location and not ((total >= 0) & (total <= count) & (count <= runs)).all():
             _refuse_sums(self.location, "sums that no evaluations have")

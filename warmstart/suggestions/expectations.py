@@ -40,10 +40,10 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
     if embedded.references is None or embedded.references.features is None:
         return None
     reference_rows = {name: row for row, name in enumerate(embedded.references.names)}
-    known = np.array([row for row in rows if embedded.names[row] in reference_rows], np.int64)
-    errors = embedded.errors(known)
+    described = np.array([row for row in rows if embedded.names[row] in reference_rows], np.int64)
+    errors = embedded.errors(described)
     has_errors = ~np.isnan(errors).all(axis=1)
-    usable, errors = known[has_errors].tolist(), errors[has_errors]
+    usable, errors = described[has_errors].tolist(), errors[has_errors]
     if not usable:
         return None
     features = embedded.references.features[[reference_rows[embedded.names[row]] for row in usable]]

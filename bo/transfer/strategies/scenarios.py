@@ -107,10 +107,13 @@ def _completed(table: bytes, c: int) -> Scenarios:
     for batch, borrowed, shares in batches:
         starts, is_one = ends[batch] - n_scenarios[batch], np.arange(shares.shape[1]) < n_scenarios[batch, None]
         at = (starts[:, None] + np.arange(shares.shape[1]))[is_one]
-        number, known = np.searchsorted(part, rows[batch]), errors[rows[batch], None]
+        number, measured_errors = np.searchsorted(part, rows[batch]), errors[rows[batch], None]
         guesses = level[number, None, None] + spread[number, None, None] * np.where(np.isnan(borrowed), 0.0, borrowed)
         guesses[..., ~measured] = np.nan
-        all_rows[at], all_shares[at] = np.where(np.isnan(known), guesses, known)[is_one], shares[is_one]
+        all_rows[at], all_shares[at] = (
+            np.where(np.isnan(measured_errors), guesses, measured_errors)[is_one],
+            shares[is_one],
+        )
     return Scenarios(all_rows, _regrets(all_rows), np.repeat(rows, n_scenarios), all_shares).read_only()
 
 
@@ -192,11 +195,11 @@ def _borrowed_values(values: Matrix, rows: NDArray[np.int64], donors: NDArray[np
     if not d:
         return np.full((n, 1, c), np.nan), np.ones((n, 1))
     lent, borrowers, is_other = values[donors], values[rows], donors != rows[:, None]
-    present, wanted = ~np.isnan(lent), ~np.isnan(borrowers)
-    n_shared = (wanted.astype(np.float64) @ present.T) * is_other
-    apart = np.where(present, lent, 0.0) - np.where(wanted, borrowers, 0.0)[:, None]
+    present, is_measured = ~np.isnan(lent), ~np.isnan(borrowers)
+    n_shared = (is_measured.astype(np.float64) @ present.T) * is_other
+    apart = np.where(present, lent, 0.0) - np.where(is_measured, borrowers, 0.0)[:, None]
     np.abs(apart, out=apart)
-    apart *= present & wanted[:, None]
+    apart *= present & is_measured[:, None]
     gaps = apart.sum(axis=2) * is_other
     average_gap = (gaps.sum(axis=1) / np.maximum(n_shared.sum(axis=1), 1))[:, None]
     # Rounded, so that equally similar rows keep their order on every machine.
