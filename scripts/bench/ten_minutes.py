@@ -4,7 +4,8 @@
 
 Of each set 70 % of the pictures are given to a method and the others asked afterwards. `classify` runs on a clock that
 stands still while the machine runs something else: the seconds of an idle core. The rivals have as many CPU seconds.
-`--tree NAME=FOLDER` adds `tune` of another checkout: the methods "NAME, transfer" and "NAME, cnn". A run that was ended
+`--tree NAME=FOLDER` adds `tune` of another checkout: the methods "NAME, transfer" and "NAME, cnn". `--fastai PYTHON` names
+the interpreter, with its arguments, for the method "fastai" (`fastai_rival.py`). A run that was ended
 goes on with the same command: `WORK/runs.jsonl` holds a line a run, with the answers, so that methods are compared picture
 by picture.
 """
@@ -13,6 +14,7 @@ import argparse
 import json
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -232,6 +234,19 @@ def play_recipe(folder: Path, seconds: float) -> tuple[Answers, dict[str, Any]]:
     return np.concatenate(found), {"steps": steps}
 
 
+def play_fastai(folder: Path, seconds: float, interpreter: str) -> tuple[Answers, dict[str, Any]]:
+    """Let fastai fine-tune in an environment of its own."""
+    script, before = Path(__file__).with_name("fastai_rival.py"), _child_seconds()
+    command = [*shlex.split(interpreter), str(script), str(folder.resolve()), str(seconds)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found, asked = json.loads(done.stdout.splitlines()[-1]), open_images(str(folder / "asked"))
+    if [Path(file).parent.name for file in found["files"]] != [asked.class_names[code] for code in asked.labels]:
+        msg = "expected the answers in the order of the pictures asked"
+        raise ValueError(msg)
+    answers = [asked.class_names.index(name) for name in found["classes"]]
+    return np.array(answers), {"cpu_s": _child_seconds() - before, "epochs": found["epochs"]}
+
+
 METHODS: dict[str, Callable[[Path, float], tuple[Answers, dict[str, Any]]]] = {
     "classify": play_classify,
     "recipe": play_recipe,
@@ -243,7 +258,7 @@ METHODS: dict[str, Callable[[Path, float], tuple[Answers, dict[str, Any]]]] = {
 
 
 def run(
-    name: str, method: str, seconds: float, seed: int, *, zips: Path, work: Path, trees: dict[str, str]
+    name: str, method: str, seconds: float, seed: int, *, zips: Path, work: Path, trees: dict[str, str], fastai: str
 ) -> dict[str, Any]:
     """Play one method on one set."""
     folder = work / f"{name}-{seed}"
@@ -254,6 +269,8 @@ def run(
     tree, _, workload = method.partition(", ")
     if tree in trees:
         answers, about = play_tune(folder, seconds, trees[tree], workload)
+    elif method == "fastai":
+        answers, about = play_fastai(folder, seconds, fastai)
     else:
         answers, about = METHODS[method](folder, seconds)
     took = {"cpu_s": time.process_time() - before, "wall_s": time.monotonic() - began} | about
@@ -311,6 +328,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--fastai", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     trees = dict(each.split("=", 1) for each in options.tree)
@@ -321,6 +339,8 @@ if __name__ == "__main__":
         for method in options.methods
     ]
     played = resume(
-        options.work / "runs.jsonl", jobs, lambda **job: run(**job, zips=options.zips, work=options.work, trees=trees)
+        options.work / "runs.jsonl",
+        jobs,
+        lambda **job: run(**job, zips=options.zips, work=options.work, trees=trees, fastai=options.fastai),
     )
     write_report(report(played), options.out)
