@@ -175,11 +175,11 @@ def main() -> None:
         [(row, each.errors()[-1]) for row, each in old],
         {row: (float(np.nanmin(measured[row])), n_images[row]) for row, _ in old},
     )
-    played = {name: run for name, run in json.loads(options.ten.read_text())["wrong"].items() if "now" in run}
+    played = {name: run for name, run in json.loads(options.ten.read_text())["wrong"].items() if "classify" in run}
     ten = [(row, _after(each, 10)) for row, each in own if embedded.names[row] in played]
     runs = {row: played[embedded.names[row]] for row, _ in ten}
     found["own pixels, 10 minutes"] = figures(
-        ten, {row: (run["now"] / run["asked"], run["asked"]) for row, run in runs.items()}
+        ten, {row: (run["classify"] / run["asked"], run["asked"]) for row, run in runs.items()}
     )
     found["first suggestion"] = first_suggestions(embedded, family, sorted(came))
     found["sets"] = {
