@@ -168,10 +168,9 @@ def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
     if len(datasets) < INDEXED:
         return
     group = file.create_group(INDEX)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(datasets.groups))}
     write_json(group, "names", datasets.names)
-    write_json(group, "groups", list(numbers))
-    write_array(group, "group", np.array([numbers[name] for name in datasets.groups], dtype="<i4"))
+    write_json(group, "groups", list(dict.fromkeys(datasets.groups)))
+    write_array(group, "group", datasets.group_numbers().astype("<i4"))
     write_array(group, "end", np.cumsum([len(text) + 2 for text in texts], dtype="<i8") - 1)
     write_blocks(group, "blocks", text)
 

@@ -29,8 +29,8 @@ NEAREST = 500
 
 
 def n_nearest(m: int) -> int:
-    """Return how many of `m` datasets answer."""
-    return m if m <= MANY else NEAREST
+    """Return how many of `m` datasets answer at most."""
+    return MANY if m <= MANY else NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +143,14 @@ def locate_vector(
     near, distances = embedded.nearest(vector, rows, n_nearest(len(rows)))
     # Only measured datasets count for the confidence.
     counted = embedded.with_runs(rows)
+    measured_near, their_distances = near, distances
+    if len(counted) < len(rows):
+        measured_near, their_distances = embedded.nearest(vector, counted, n_nearest(len(counted)))
     confidence = judge_query(
         embedded,
         counted,
-        *(
-            (near, distances)
-            if len(counted) == len(rows)
-            else embedded.nearest(vector, counted, n_nearest(len(counted)))
-        ),
+        measured_near,
+        their_distances,
         sample=sample,
         class_names=() if query is None else query.source.class_names,
     )

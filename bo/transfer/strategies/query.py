@@ -98,6 +98,5 @@ def number_groups(groups: Sequence[Hashable] | NDArray[np.int64]) -> NDArray[np.
     """Return the numbers of groups in order of first appearance; an array of numbers is returned unchanged."""
     if isinstance(groups, np.ndarray) and np.issubdtype(groups.dtype, np.integer):
         return groups.astype(np.int64, copy=False)
-    distinct = dict.fromkeys(groups)
-    numbers = dict(zip(distinct, range(len(distinct)), strict=True))
-    return np.fromiter(map(numbers.__getitem__, groups), np.int64, len(groups))
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=np.int64)
