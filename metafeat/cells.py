@@ -10,7 +10,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.file.blocks import Rows
+from warmstart.history_store.file.blocks import Matrix
 
 CELLS = 4.0
 """Cells per square root of the number of vectors."""
@@ -25,7 +25,7 @@ _AT_ONCE = 65_536
 Marks = NDArray[np.uint64]
 
 
-def build_cells(vectors: Rows) -> Any:
+def build_cells(vectors: Matrix) -> Any:
     """Return an `IndexIVFFlat` of `m x d` vectors, whose ids are their rows. Nothing is random."""
     m, d = vectors.shape
     n_cells = max(1, int(CELLS * math.sqrt(m)))
@@ -39,7 +39,7 @@ def build_cells(vectors: Rows) -> Any:
     return cells
 
 
-def extend_cells(cells: Any, marks: Marks, vectors: Rows, new_marks: Marks) -> Any:
+def extend_cells(cells: Any, marks: Marks, vectors: Matrix, new_marks: Marks) -> Any:
     """Return cells of other vectors than they were made of: without those that are gone, with those that are new.
 
     Args:
@@ -86,7 +86,7 @@ def load_cells(path: Path, *, is_mapped: bool) -> Any:
     return cells
 
 
-def mark_vectors(vectors: Rows) -> Marks:
+def mark_vectors(vectors: Matrix) -> Marks:
     """Return a number for each of `m` vectors, by which it is recognised among others; equal vectors get different ones."""
     weights = np.random.default_rng(0).integers(1, 2**63, vectors.shape[1], dtype=np.uint64) | np.uint64(1)
     marks = np.empty(len(vectors), np.uint64)
@@ -101,7 +101,7 @@ def mark_vectors(vectors: Rows) -> Marks:
     return marks
 
 
-def _add(cells: Any, vectors: Rows, rows: NDArray[np.int64]) -> None:
+def _add(cells: Any, vectors: Matrix, rows: NDArray[np.int64]) -> None:
     """Add the vectors of some rows, some at a time: they may be mapped."""
     for at in range(0, len(rows), _AT_ONCE):
         part = rows[at : at + _AT_ONCE]

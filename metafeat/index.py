@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, UsageError
-from warmstart.history_store.file.blocks import StoredRows
+from warmstart.history_store.file.blocks import Matrix
 from warmstart.metafeat.index_file import IndexFile, StoredIndex
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Distances = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Vectors = NDArray[np.float32] | StoredRows
-"""`m x d` float32, in memory or in the file of a history."""
 
 ROUNDING = 1e-4
 """Relative error allowed to FAISS's squared distances in float32: candidates this near the last one are ranked too."""
@@ -56,7 +54,7 @@ class DatasetIndex:
         UsageError: vectors of another shape.
     """
 
-    def __init__(self, vectors: Vectors, *, file: IndexFile | None = None, cells: Any | None = None) -> None:
+    def __init__(self, vectors: Matrix, *, file: IndexFile | None = None, cells: Any | None = None) -> None:
         if vectors.ndim != 2:
             msg = f"index: expected `m x d` vectors, got shape {vectors.shape}. Give each dataset a row."
             raise UsageError(msg)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.file.blocks import Rows
+from warmstart.history_store.file.blocks import Matrix
 from warmstart.history_store.json_text import parse_stored_json
 from warmstart.metafeat.cache import cache_folder
 
@@ -96,7 +96,7 @@ class IndexFile:
         except OSError:
             return 0
 
-    def read(self, vectors: Rows) -> StoredIndex | None:
+    def read(self, vectors: Matrix) -> StoredIndex | None:
         """Read the index of `m x d` vectors; None where there is none, or too few of them are in it."""
         try:
             header, marks, norms, _ = self._read_end()
@@ -131,7 +131,7 @@ class IndexFile:
         """Tell whether a header is that of these vectors and groups."""
         return (header["mark"], tuple(header["shape"])) == (self.mark, self.shape)
 
-    def write(self, vectors: Rows, compute_norms: Callable[[Any], NDArray[np.float64]]) -> None:
+    def write(self, vectors: Matrix, compute_norms: Callable[[Any], NDArray[np.float64]]) -> None:
         """Build the index, or extend the one of an earlier state; do nothing if it is there or cannot be written.
 
         Args:

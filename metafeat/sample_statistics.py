@@ -209,7 +209,7 @@ class SampleStatistics:
 
     @property
     def neighbour_correlation(self) -> float:
-        """Return the correlation of neighbouring pixels of a line, in [-1, 1], computed from the spectrum's falls.
+        """Return the correlation of neighbouring pixels of a line, in [-1, 1], by how fast its spectrum falls off.
 
         Deviations from a line's mean; 0 = white. NaN where images are too small for any fall.
         """

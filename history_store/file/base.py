@@ -22,7 +22,7 @@ from warmstart.history_store.errors import (
     UsageError,
 )
 from warmstart.history_store.file import durable
-from warmstart.history_store.file.blocks import Rows, StoredRows, open_rows, write_rows
+from warmstart.history_store.file.blocks import Matrix, StoredRows, open_rows, write_rows
 from warmstart.history_store.file.cells import CELLS, check_cells, write_cells
 from warmstart.history_store.file.content import Content, quoted
 from warmstart.history_store.file.dataset_list import are_distinct, read_datasets, write_datasets
@@ -179,7 +179,7 @@ def identity_of(file: h5py.File, location: str) -> Identity:
 
 
 @register_reader("embeddings", "1")
-def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], Rows]:
+def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], Matrix]:
     location = at.split(":/")[0]
     names, vectors = read_element(group, "names", "json", location), open_rows(group, "vectors", location)
     are_names = isinstance(names, list) and set(map(type, names)) <= {str} and are_distinct(names)
@@ -198,7 +198,7 @@ def _all_finite(values: NDArray[np.float32]) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
 
 
-def read_vectors(file: h5py.File, location: str, model_hash: str) -> tuple[list[str], Rows]:
+def read_vectors(file: h5py.File, location: str, model_hash: str) -> tuple[list[str], Matrix]:
     """Read the embeddings of one model as `m` names and `m x d` float32 vectors; none for an unknown model."""
     with damage_errors(Path(location)):
         group = file["embeddings"]

@@ -106,7 +106,7 @@ class StoredRows:
         return chosen
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001  numpy's
-        """Return all rows; without a need to copy them, as they are mapped."""
+        """Return all rows, compared with their checksums; a view of the file unless they have another order."""
         self._content.check(np.array([0]), np.array([self._values.nbytes]))
         whole = self._values if self._order is None else self._values[self._order]
         return np.array(whole, dtype, copy=copy)
@@ -116,16 +116,16 @@ class StoredRows:
         return StoredRows(self._values, self._content, order if self._order is None else self._order[order])
 
 
-Rows = NDArray[Any] | StoredRows
-"""Rows in memory, or of a file."""
+Matrix = NDArray[Any] | StoredRows
+"""`m x d` numbers, in memory or in the file of a history, whose rows are read at their first use."""
 
 
-def in_order(rows: Rows, order: NDArray[np.int64]) -> Rows:
-    """Return some rows, in another order."""
-    return rows.in_order(order) if isinstance(rows, StoredRows) else rows[order]
+def in_order(matrix: Matrix, order: NDArray[np.int64]) -> Matrix:
+    """Return some rows of a matrix, in another order."""
+    return matrix.in_order(order) if isinstance(matrix, StoredRows) else matrix[order]
 
 
-def open_rows(parent: h5py.Group, key: str, location: str) -> Rows:
+def open_rows(parent: h5py.Group, key: str, location: str) -> Matrix:
     """Open an array whose rows are read at their first use; one without checksums of blocks is read whole.
 
     Raises: as `read_element`.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import HistoryDamagedError
-from warmstart.history_store.file.blocks import Rows, open_rows, write_rows
+from warmstart.history_store.file.blocks import Matrix, open_rows, write_rows
 from warmstart.history_store.file.layout import read_element, restore_hint, write_json
 
 CELLS = "cells"
@@ -33,9 +33,9 @@ class Cells:
         location: of the file that stores the sums, for errors.
     """
 
-    total: Rows
-    count: Rows
-    runs: Rows
+    total: Matrix
+    count: Matrix
+    runs: Matrix
     shape: tuple[int, int]
     later: Mapping[int, Floats] = field(default_factory=dict)
     location: str = ""

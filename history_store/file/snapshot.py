@@ -26,7 +26,7 @@ from warmstart.history_store.errors import (
 )
 from warmstart.history_store.file import journal
 from warmstart.history_store.file.base import read_content, read_embeddings, read_embeddings_mark, read_vectors
-from warmstart.history_store.file.blocks import Rows
+from warmstart.history_store.file.blocks import Matrix
 from warmstart.history_store.file.cells import Cells
 from warmstart.history_store.file.codec import Operation
 from warmstart.history_store.file.content import Content, quoted
@@ -266,7 +266,7 @@ class Snapshot:
         """Return the dataset of a row of `errors`."""
         return self._content.datasets[row]
 
-    def vectors(self, model_hash: str) -> tuple[list[str], Rows]:
+    def vectors(self, model_hash: str) -> tuple[list[str], Matrix]:
         """Return a model's embeddings of the datasets: `m` names and `m x d` float32, none for an unknown model."""
         return read_vectors(self._h5, str(self._real), model_hash)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
+from warmstart.history_store.file.blocks import Matrix
 from warmstart.history_store.file.cells import Cells
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.dataset_list import DatasetList
@@ -19,7 +20,7 @@ from warmstart.history_store.file.table import EvaluationTable, run_columns
 from warmstart.history_store.records import Config, Evaluation
 from warmstart.history_store.wording import suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.metafeat.index import DatasetIndex, Distances, Rows, Vectors, distances_to
+from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.sample_statistics import SAMPLE
 from warmstart.suggestions.other_sizes import OwnPixels, SmallerParts
@@ -137,7 +138,7 @@ class EmbeddedHistory:
     )
 
     @property
-    def vectors(self) -> Vectors:
+    def vectors(self) -> Matrix:
         """Return the `m x d` embeddings."""
         return self.index.vectors
 

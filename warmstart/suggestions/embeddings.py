@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from warmstart.history_store import system
 from warmstart.history_store.errors import ImagesMissingError, UsageError
-from warmstart.history_store.file.blocks import in_order
+from warmstart.history_store.file.blocks import Matrix, in_order
 from warmstart.history_store.file.content import decode_evaluation
 from warmstart.history_store.file.dataset_list import is_rising
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
-from warmstart.metafeat.index import DatasetIndex, Vectors
+from warmstart.metafeat.index import DatasetIndex
 from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import EMBEDDING, WITHOUT_NETWORK
@@ -44,7 +44,7 @@ class Embeddings(Collection[str]):
         vectors: `m x d`.
     """
 
-    def __init__(self, names: Sequence[str], vectors: Vectors) -> None:
+    def __init__(self, names: Sequence[str], vectors: Matrix) -> None:
         self._names, self._vectors = list(names), vectors
 
     @cached_property
@@ -69,7 +69,7 @@ class Embeddings(Collection[str]):
         new = np.stack(list(added.values()))
         return Embeddings([*self, *added], np.concatenate([self._vectors, new]) if len(self) else new)
 
-    def of(self, names: Sequence[str]) -> Vectors:
+    def of(self, names: Sequence[str]) -> Matrix:
         """Return the vectors of datasets by name, `n x d` float32."""
         if list(names) == self._names:
             return self._vectors
@@ -339,7 +339,7 @@ def _assemble(
     )
 
 
-def _index_of(history: "History", header: ModelHeader, vectors: Vectors, groups: NDArray[np.int64]) -> DatasetIndex:
+def _index_of(history: "History", header: ModelHeader, vectors: Matrix, groups: NDArray[np.int64]) -> DatasetIndex:
     """Return the index of a history's stored embeddings, with its file where there are very many."""
     if len(vectors) <= index_file.LEAST:
         return DatasetIndex(vectors)

@@ -149,7 +149,7 @@ def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
 
 
 def mean_durations(runs: HistoryRuns, names: Sequence[str], configs: Sequence[Config]) -> tuple[Floats, str]:
-    """Compute the durations of successful runs of some datasets and configurations, those of the most frequent origin.
+    """Compute the mean durations of successful runs, those of the most frequent origin.
 
     Args:
         runs: all of a history, perhaps of more datasets and configurations.
