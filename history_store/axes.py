@@ -9,7 +9,7 @@ beta) do not bend an axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import as_tuple
 
 if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
     from ConfigSpace.hyperparameters import Hyperparameter
 
 Floats = NDArray[np.float64]
@@ -245,6 +246,25 @@ def axis_of(hyperparameter: Hyperparameter) -> Axis:
     if math.isfinite(hyperparameter.size):
         return Integer(name, int(low), int(high), log)
     return Real(name, float(low), float(high), log)
+
+
+def coordinates(space: ConfigurationSpace, names: Collection[str], configs: Sequence[Config]) -> Floats:
+    """Return `n x p` coordinates in [0, 1] for forecasts, one for each name; 0.5 without a value.
+
+    They are the shares of `to_unit`, choices too. A value that is no choice becomes the nearest one: other programs
+    write 0.1 + 0.2 for 0.3.
+    """
+    points = np.full((len(configs), len(names)), 0.5)
+    for column, name in enumerate(names):
+        axis, hyperparameter = axis_of(space[name]), space[name]
+        for row, config in enumerate(configs):
+            value = config.get(name)
+            if isinstance(axis, Choice) and axis.size > 1:
+                position = None if value is None else axis.nearest(value)
+                points[row, column] = 0.5 if position is None else position / (axis.size - 1.0)
+            elif value is not None:
+                points[row, column] = float(hyperparameter.to_vector(value))
+    return points
 
 
 def plain(value: Any) -> Any:

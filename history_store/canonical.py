@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ _MOST_NAMES, _EVERY, _BEGINNING = 10_000, 100, 4096
 """Of a folder: files whose names and sizes are read, and of which some, and how many bytes, are read too."""
 _HEAD = 2**20
 """Bytes of a single file."""
+_LABELLED = re.compile(r"^(?P<folder>.*?)::labels=(?P<labels>.*?)(?:::column=(?P<column>.*))?$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,35 @@ def canonical(location: str, folder: str | os.PathLike[str] = ".") -> str:
 def without_arrangement(location: str) -> str:
     """Return a dataset's location without the table of its parts, for people."""
     return location.partition("::arranged=")[0]
+
+
+def parts_of(location: str) -> tuple[str, str, str | None] | None:
+    """Split the location of a labelled folder into folder, table of labels and column; None for another location."""
+    match = _LABELLED.match(location)
+    return None if match is None else (match["folder"], match["labels"], match["column"])
+
+
+def labelled(folder: str, labels: str | None, column: str | None) -> str:
+    """Return the location of a folder with its labels, or of a table with its column, for the readers."""
+    named = folder if labels is None else f"{folder}::labels={labels}"
+    return named if column is None else f"{named}::column={column}"
+
+
+def images_of(location: str) -> Path:
+    """Return the folder or file of a location, without its labels."""
+    return home_path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0])
+
+
+def resolved(location: str) -> str:
+    """Return a location with absolute paths; a file of labels that does not exist stays as it is."""
+    images = str(images_of(location).resolve())
+    parts = parts_of(location)
+    if parts is None:
+        _, mark, name = location.partition("::column=")
+        return images + mark + name
+    _, labels, column = parts
+    table = home_path(labels)
+    return labelled(images, str(table.resolve()) if table.is_file() else labels, column)
 
 
 def home_path(text: str | os.PathLike[str]) -> Path:

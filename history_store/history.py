@@ -209,11 +209,6 @@ class History(Snapshot):
         """Add one evaluation; see `extend`."""
         self.extend([evaluation])
 
-    @property
-    def origins(self) -> dict[str, int]:
-        """Return the number of evaluations by origin."""
-        return self._content.origin_counts()
-
     def extend(self, evaluations: Iterable[Evaluation], *, datasets: Sequence[DatasetInfo] = ()) -> None:
         """Add evaluations, all or none; new configurations are checked against the space and added.
 

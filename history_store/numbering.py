@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,25 +163,6 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> Floats:
         except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
             raise numbering.refuse(configs[row]) from error
     return rows
-
-
-def coordinates(space: ConfigurationSpace, names: Collection[str], configs: Sequence[Config]) -> Floats:
-    """Return `n x p` coordinates in [0, 1] for forecasts, one for each name; 0.5 without a value.
-
-    They are the shares of `to_unit`, choices too. A value that is no choice becomes the nearest one: other programs
-    write 0.1 + 0.2 for 0.3.
-    """
-    points = np.full((len(configs), len(names)), 0.5)
-    for column, name in enumerate(names):
-        axis, hyperparameter = axis_of(space[name]), space[name]
-        for row, config in enumerate(configs):
-            value = config.get(name)
-            if isinstance(axis, Choice) and axis.size > 1:
-                position = None if value is None else axis.nearest(value)
-                points[row, column] = 0.5 if position is None else position / (axis.size - 1.0)
-            elif value is not None:
-                points[row, column] = float(hyperparameter.to_vector(value))
-    return points
 
 
 def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[dict[str, Value]]:

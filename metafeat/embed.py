@@ -18,13 +18,14 @@ from warmstart.history_store.images import BrokenImage, ImageSource
 from warmstart.metafeat.broken_rows import reason_of_row
 from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 from warmstart.metafeat.device import cpu_threads, resolve_device
+from warmstart.metafeat.feature_names import FEATURES, LANDMARKS
 from warmstart.metafeat.images import to_size
 from warmstart.metafeat.labels import check_contrast
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.sample_statistics import SAMPLE, SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows
 
 if TYPE_CHECKING:
-    from warmstart.history_store.history import History
+    from warmstart.history_store.file.snapshot import Snapshot
     from warmstart.metafeat.model import MetaFeatureModel
     from warmstart.metafeat.plain_model import PlainModel
     from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
@@ -194,7 +195,7 @@ def embed_images(
 
 
 def embed_history(
-    history: History,
+    history: Snapshot,
     names: Sequence[str],
     model: ModelHeader | Embedder,
     *,
@@ -229,7 +230,7 @@ def embed_history(
 
 
 def stored_sample(
-    history: History, name: str, spec: ModelSpec | None = None
+    history: Snapshot, name: str, spec: ModelSpec | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from, at the model's size.
 
@@ -271,11 +272,7 @@ def is_landmarks(model: ModelHeader) -> bool:
 def feature_names(model: ModelHeader) -> tuple[str, ...]:
     """Return the names of a sample's features for a model: landmark features, else handcrafted ones."""
     if is_landmarks(model):
-        from warmstart.metafeat.pretrained.landmarks import LANDMARKS
-
         return LANDMARKS
-    from warmstart.metafeat.handcrafted import FEATURES
-
     return FEATURES
 
 

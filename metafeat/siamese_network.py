@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart.history_store.errors import UsageError
-from warmstart.metafeat.handcrafted import FEATURES, scaled
+from warmstart.metafeat.feature_names import FEATURES
+from warmstart.metafeat.handcrafted import scaled
 from warmstart.metafeat.labels import C_MAX, code_width
 from warmstart.metafeat.spec import EMBEDDING, Backbone, Extractor, ModelSpec
 

@@ -28,10 +28,11 @@ from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import dump_space
 from warmstart.history_store.splits import TEST, TRAIN, VAL
 from warmstart.metafeat.embed import embed_history, stored_sample
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.depths import DEPTHS
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS, SIZE
+from warmstart.metafeat.pretrained.landmarks import SIZE
 from warmstart.suggestions.embedded_history import calibration_key
 from warmstart.suggestions.history_refresh import compute_references
 from warmstart.suggestions.other_sizes import SmallerParts, smaller_parts_key

@@ -17,7 +17,8 @@ from warmstart.history_store.errors import BrokenImagesError, DataError, LabelEr
 from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, right_of_100
-from warmstart.notebook import frame_of, section, shows_progress, table
+from warmstart.notebook import shows_progress
+from warmstart.tables import frame_of, section, table
 
 if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource

@@ -185,6 +185,11 @@ class Snapshot:
         return len(self._content.base) + len(self._content.tail)
 
     @property
+    def origins(self) -> dict[str, int]:
+        """Return the number of evaluations by origin."""
+        return self._content.origin_counts()
+
+    @property
     def is_large(self) -> bool:
         """Tell whether there are so many evaluations that they are read at their first use."""
         return isinstance(self._content.base, StoredTable)

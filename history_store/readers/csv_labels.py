@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.canonical import home_path
+from warmstart.history_store.canonical import home_path, parts_of
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError
 from warmstart.history_store.external_runs import as_columns
@@ -39,7 +39,6 @@ PICTURES = (
     *("image_name", "image_id", "id", "name", "id_code", "uid"),
 )
 """Columns that name pictures, the likeliest first."""
-_MARK = re.compile(r"^(?P<folder>.*?)::labels=(?P<labels>.*?)(?:::column=(?P<column>.*))?$", re.DOTALL)
 _MAX_NAMED = 5
 _MOST_LEVELS = 50
 _MAX_TRIED = 1000
@@ -91,28 +90,6 @@ class CsvSource(BlobSource):
             return super()._digest(index)
         except OSError:
             return None
-
-
-def labelled(folder: str, labels: str | None, column: str | None) -> str:
-    """Return the location of a folder with its labels, or of a table with its column, for the readers."""
-    named = folder if labels is None else f"{folder}::labels={labels}"
-    return named if column is None else f"{named}::column={column}"
-
-
-def images_of(location: str) -> Path:
-    """Return the folder or file of a location, without its labels."""
-    return home_path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0])
-
-
-def resolved(location: str) -> str:
-    """Return a location with absolute paths; a file of labels that does not exist stays as it is."""
-    images = str(images_of(location).resolve())
-    match = _MARK.match(location)
-    if match is None:
-        _, mark, column = location.partition("::column=")
-        return images + mark + column
-    table = home_path(match["labels"])
-    return labelled(images, str(table.resolve()) if table.is_file() else match["labels"], match["column"])
 
 
 def open_labelled(location: str, folder: str, labels: str, column: str | None) -> CsvSource:
@@ -413,9 +390,9 @@ def _matches(location: Place) -> bool:
 
 
 def _open_location(location: Place) -> CsvSource:
-    match = _MARK.match(location.text)
-    assert match is not None  # noqa: S101  matched
-    return open_labelled(location.text, match["folder"], match["labels"], match["column"])
+    parts = parts_of(location.text)
+    assert parts is not None  # noqa: S101  matched
+    return open_labelled(location.text, *parts)
 
 
 READER = Reader(_matches, _open_location)

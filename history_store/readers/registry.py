@@ -126,7 +126,7 @@ def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
         raise UsageError(msg)
     try:
         location = _look_up(text, download=download)
-        for reader in READERS.values():
+        for reader in tuple(READERS.values()):
             if reader.matches(location):
                 return _with_common_classes(reader.open(location))
         if location.path is None:

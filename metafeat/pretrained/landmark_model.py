@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
 from warmstart.history_store.one_thread import one_thread
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
-from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
+from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, PIXELS, SIZE, compute_landmarks
 from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
 from warmstart.metafeat.weights import Weights, mismatched_weights, read_model, weights_hash

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.metafeat.feature_names import LANDMARK_HEADS, LANDMARK_SIZES, LANDMARKS
 from warmstart.metafeat.pretrained.depths import DEPTHS, Features
 from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
@@ -19,16 +20,6 @@ _TINT, _GREY = 4, 0.95
 The history's sets in colour have at most 0.69.
 """
 _DEPTHS = DEPTHS[:3]
-_HEADS = tuple(
-    f"{kind}_{depth}_{size}"
-    for size in (SIZE, HALF_SIZE)
-    for depth in _DEPTHS
-    for kind in ("nearest", "centroid", "ridge")
-)
-_MIRRORED = ("nearest_pixels", *(f"mirrored_{depth}" for depth in ("full", "pixels", "s16", "s8")), "ridge_pixels")
-_SIZES = ("largest_class", "log_classes", "log_n", "is_grey")
-LANDMARKS = (*_HEADS, *_MIRRORED, *_SIZES)
-"""Names of the 28 numbers."""
 
 
 def compute_landmarks(
@@ -51,7 +42,11 @@ def compute_landmarks(
     _, codes = np.unique(labels, return_inverse=True)
     n_classes, n = int(codes.max()) + 1, len(codes)
     landmarks = dict(
-        zip(_HEADS, [value for rows in (whole, small) for value in _accuracies(rows, codes, n_classes)], strict=True)
+        zip(
+            LANDMARK_HEADS,
+            [value for rows in (whole, small) for value in _accuracies(rows, codes, n_classes)],
+            strict=True,
+        )
     )
     landmarks |= mirrored_landmarks(whole, flipped, pixels, codes, n_classes=n_classes)
     sizes = (
@@ -60,7 +55,7 @@ def compute_landmarks(
         np.log(n),
         (np.ptp(pixels, axis=3) <= _TINT).mean() >= _GREY,
     )
-    landmarks |= dict(zip(_SIZES, map(float, sizes), strict=True))
+    landmarks |= dict(zip(LANDMARK_SIZES, map(float, sizes), strict=True))
     return np.array([landmarks[name] for name in LANDMARKS])
 
 
@@ -83,7 +78,7 @@ def mirrored_landmarks(
 
 
 def _accuracies(features: Features, labels: NDArray[np.int64], n_classes: int) -> list[float]:
-    """Return the leave-one-out accuracies of one size, in the order of `_HEADS`."""
+    """Return the leave-one-out accuracies of one size, in the order of `LANDMARK_HEADS`."""
     nearest, centroid = (
         HeadSpec("knn", standardise=True, strength=1.0),
         HeadSpec("centroid", standardise=True, strength=0.0),

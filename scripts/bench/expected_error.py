@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 from warmstart.history_store.file.cells import Cells
 from warmstart.locations import history_path, model_path
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of, views

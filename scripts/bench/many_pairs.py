@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.error_tables import ErrorDistances
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.index import DatasetIndex
 from warmstart.training.siamese import pairs
 from warmstart.training.siamese.labelled_images import LabelledImages

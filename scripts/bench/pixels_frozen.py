@@ -23,13 +23,13 @@ from transfer_frozen import LITE, evidence, pack, packed
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.readers import open_images
+from warmstart.metafeat.feature_names import LANDMARKS as LANDMARK_NAMES
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import find_backbone
 from warmstart.metafeat.pretrained.depths import DEPTHS, Features
 from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs, softmax
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, compute_landmarks, mirrored_landmarks
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS as LANDMARK_NAMES
 from warmstart.metafeat.pretrained.logistic import FOLDS, PENALTIES, LogisticPath, fit_logistic_path
 from warmstart.training.workloads.transfer.frozen import COUNTS, PARTS, POOL, SPLITS, draw_pool, draw_split
 

@@ -17,10 +17,11 @@ from pixels_frozen import UNREAD, native_size
 
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.splits import stratified_split
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.landmark_model import left_out_error, shrunk
-from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
+from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, PIXELS, SIZE, compute_landmarks
 from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 from warmstart.metafeat.sample_statistics import SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows, sample_statistics
 

@@ -19,8 +19,8 @@ from transfer_tables import _apart, block_errors, lost, summary
 
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.pretrained.depths import DEPTHS
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of

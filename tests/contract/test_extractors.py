@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.labels import LABEL_CODES, label_codes
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.spec import EXTRACTORS, ModelSpec

@@ -61,7 +61,7 @@ import warmstart
 import {", ".join(f"{name}.train" for name in NAMES)}
 from warmstart.bo import Optimizer
 from warmstart.history_store.history import History
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.training.workloads import WORKLOADS
 
 if __name__ == "__main__":

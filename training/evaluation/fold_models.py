@@ -20,8 +20,9 @@ from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.history_store.file.codec import encode_info
 from warmstart.history_store.history import History
 from warmstart.metafeat.embed import embed_history, stored_sample
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.files import replace_file
-from warmstart.metafeat.handcrafted import FEATURES, handcrafted, query_features
+from warmstart.metafeat.handcrafted import handcrafted, query_features
 from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.training.siamese.from_history import train_from_history
 from warmstart.training.siamese.labelled_images import LabelledImages

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import warmstart.training.sources  # noqa: F401  adds the reader of torchvision:NAME
+from warmstart.history_store.canonical import images_of
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.manifest import Manifest
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.readers.csv_labels import images_of
-from warmstart.training.sources import torchvision_reader  # noqa: F401  registers its reader
 from warmstart.training.sources.download import data_folder, hash_file, unpack
 from warmstart.training.sources.download import download as fetch
 from warmstart.training.sources.torchvision_source import open_torchvision

@@ -141,7 +141,7 @@ class ImageClassifier:
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook."""
-        from warmstart.notebook import table
+        from warmstart.tables import table
 
         rows = [{"class": each.name, "right of 100": each.of_100, "judged by": each.n, "taken for": each.taken_for or ""} for each in self.judgement.classes]  # fmt: skip
         return "".join(f"<p>{in_markup(line)}</p>" for line in self.lines) + table("By class, hardest first", rows)

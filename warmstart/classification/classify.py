@@ -27,11 +27,10 @@ from warmstart.classification.label_table import label_table, write_label_table
 from warmstart.classification.look import look_at
 from warmstart.classification.options import ClassifyOptions
 from warmstart.classification.progress import LOOKING, PlainBar, Teller
-from warmstart.history_store.canonical import canonical
+from warmstart.history_store.canonical import canonical, images_of, labelled
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, StorageError, UsageError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers.arranged import MARK
-from warmstart.history_store.readers.csv_labels import images_of, labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
 from warmstart.notebook import live_line

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.broken import read_all
 from warmstart.history_store.bundle.records import describe_dataset
+from warmstart.history_store.canonical import images_of, resolved
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.readers.base import printable
-from warmstart.history_store.readers.csv_labels import images_of, resolved
 from warmstart.history_store.records import LEFT_OUT, DatasetInfo
 from warmstart.history_store.splits import TEST, TRAIN, VAL, split_codes
 from warmstart.history_store.wording import in_shell

@@ -313,8 +313,8 @@ def _image_paths(
 
 def _has_images_of(info: "DatasetInfo", path: Path) -> bool:
     """Tell whether a dataset's images lie at a path; compare the content unless the record's path is absolute."""
+    from warmstart.history_store.canonical import images_of
     from warmstart.history_store.readers import open_images
-    from warmstart.history_store.readers.csv_labels import images_of
 
     if not images_of(str(path)).exists():
         return False
@@ -364,8 +364,8 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         MissingPathError: a path that is not there.
         DataError: a manifest that does not fit the schema, or two of one name.
     """
+    from warmstart.history_store.canonical import images_of, resolved
     from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
-    from warmstart.history_store.readers.csv_labels import images_of, resolved
 
     by_name: dict[str, Manifest] = {}
     for path in paths:

@@ -47,7 +47,7 @@ from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import in_shell
 from warmstart.locations import shipped_model
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.spec import EMBEDDING
 from warmstart.suggestions.embeddings import fits_model

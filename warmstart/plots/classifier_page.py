@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.canonical import without_arrangement
+from warmstart.history_store.canonical import images_of, without_arrangement
 from warmstart.history_store.quoting import in_markup
-from warmstart.history_store.readers.csv_labels import images_of
 from warmstart.history_store.wording import counted, in_shell
 from warmstart.locations import PathLike
 from warmstart.prediction import thumbnails
@@ -117,7 +116,7 @@ def _by_class(judgement: Judgement, record: Mapping[str, Any]) -> str:
 
 
 def _matrix(confusion: Sequence[Mapping[str, Any]]) -> str:
-    from warmstart.notebook import table
+    from warmstart.tables import table
 
     return f'<div class="wide">{table("A row for each true class, a column for each answer", confusion)}</div>'
 

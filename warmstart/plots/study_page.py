@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.exports import START
-from warmstart.history_store.canonical import without_arrangement
+from warmstart.history_store.canonical import images_of, without_arrangement
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.quoting import in_markup, with_config
-from warmstart.history_store.readers.csv_labels import images_of
 from warmstart.history_store.wording import counted
 from warmstart.metafeat.files import replace_file
-from warmstart.notebook import table
 from warmstart.plots.classifier_page import STYLE, classifier_section, classifier_title
 from warmstart.plots.read_study import read_json
 from warmstart.plots.study import PICTURES, study_pictures
@@ -21,6 +19,7 @@ from warmstart.plots.style import drawn, styled
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
+from warmstart.tables import table
 
 _MAX_ROWS = 10
 _STYLE = """

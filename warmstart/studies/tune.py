@@ -63,13 +63,13 @@ from warmstart.studies.study_outputs import (
     with_log,
 )
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
-from warmstart.suggestions.query import picture_facts
+from warmstart.suggestions.query import typical_picture_side
 from warmstart.training.workloads import DEFAULT, get_workload
+from warmstart.training.workloads.run_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
-    from warmstart.training.workloads.run_plan import RunPlan
 
 
 def tune(  # noqa: D417  the texts of the options are put in below
@@ -433,7 +433,8 @@ def _run_plan(timed: TimedCall, plan: StudySpec, stored: StudySpec | None, query
     if plan.workload is None or query is None or plan.initial or plan.related or plan.warm == "none":
         return None
     began, used = time.monotonic(), time.process_time()
-    facts, encoding = picture_facts(query.source), Encoding(load_space(plan.space))
+    facts = PictureFacts.of(query.source, typical_picture_side(query.source))
+    encoding = Encoding(load_space(plan.space))
     share = (time.process_time() - used) / max(time.monotonic() - began, 1e-9)
     share = min(max(share, _LEAST_SHARE), 1.0)
     usual = timed.finish

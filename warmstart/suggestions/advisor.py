@@ -256,7 +256,9 @@ class Advisor:
         Raises:
             UsageError: the history has no runs.
         """
-        if not location.has_runs and location.has_distances:
+        if location.has_runs:
+            return location.with_runs
+        if location.has_distances:
             embedded = self._load(location.embedded.path, None)
             query_name = None if location.query is None else name_in_history(location.query.source, embedded)
             rows = embedded.rows_without(self.excluded, query_name)
@@ -329,11 +331,22 @@ class Advisor:
         request = Request(k, strategy, space, rename, explain, limit)
         _check_same_workload(workload, space)
         advisor, workload, note = self._asked(dataset, workload, space, rename)
-        if advisor is not self:
-            answer = advisor.suggest(
-                dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
-            )  # fmt: skip
-            return replace(answer, notes=(note, *answer.notes)) if note else answer
+        # A TimeLimit given by the caller brings its own measurement.
+        answer = advisor._answer(dataset, request, workload, measures_runs=limit is not None and limit is not time)  # noqa: SLF001  the same class
+        return replace(answer, notes=(note, *answer.notes)) if note else answer
+
+    def _answer(
+        self, dataset: "Dataset | Location", request: Request, workload: str | None, *, measures_runs: bool
+    ) -> Answer:
+        """Answer from the history of this advisor.
+
+        Args:
+            dataset: see above.
+            request: what is asked.
+            workload: what the configurations train; None = unknown.
+            measures_runs: whether a limit of time is to be measured by a short run on this machine.
+        """
+        limit = request.limit
         if workload is not None and not self.has_measured(workload):
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
@@ -341,15 +354,17 @@ class Advisor:
             from warmstart.suggestions.without_history import check_usual_answer, usual_answer
 
             history = str(history_path(self.history))
-            check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
-            return usual_answer(dataset, k, workload=workload, history=history, seed=self.seed, download=self.download)
-        embedded, notes = (dataset.embedded, ()) if isinstance(dataset, Location) else self._load_for(strategy)
+            usual = {"strategy": request.strategy, "space": request.space, "rename": request.rename}
+            check_usual_answer(dataset, history, workload, usual)
+            return usual_answer(
+                dataset, request.k, workload=workload, history=history, seed=self.seed, download=self.download
+            )
+        embedded, notes = (dataset.embedded, ()) if isinstance(dataset, Location) else self._load_for(request.strategy)
         request.count(embedded)
         location = self._with_runs(
             dataset if isinstance(dataset, Location) else self._locate_dataset(dataset, embedded)
         )
-        # A TimeLimit given by the caller brings its own measurement.
-        if limit is not None and limit is not time and location.query is not None:
+        if limit is not None and measures_runs and location.query is not None:
             request = replace(request, limit=replace(limit, measure=self._short_run_measurer(location.query, limit)))
         answer = recommend(replace(location, notes=(*notes, *location.notes)), request, seed=self.seed)
         if workload is not None and limit is None:

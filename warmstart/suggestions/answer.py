@@ -10,8 +10,8 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.quoting import PREFIX, in_json, in_line, in_markup, in_python
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
-from warmstart.notebook import frame_of, section, table
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.tables import frame_of, section, table
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError

@@ -16,6 +16,7 @@ from warmstart.history_store.file.blocks import Matrix
 from warmstart.history_store.file.cells import Cells
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.dataset_list import DatasetList
+from warmstart.history_store.file.snapshot import Snapshot
 from warmstart.history_store.file.table import EvaluationTable, run_columns
 from warmstart.history_store.records import Config, Evaluation
 from warmstart.history_store.wording import suggest_names
@@ -32,7 +33,6 @@ from warmstart.suggestions.references import (
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ErrorForecaster
-    from warmstart.history_store.history import History
 
 
 CAPACITY = 8
@@ -75,7 +75,7 @@ class HistoryRuns:
     configs: tuple[Config, ...]
 
     @classmethod
-    def of(cls, history: "History") -> "HistoryRuns":
+    def of(cls, history: Snapshot) -> "HistoryRuns":
         """Return the runs of an open history."""
         return cls(history.table(), history.names, history.configs)
 
@@ -186,11 +186,9 @@ class EmbeddedHistory:
 
     def read_runs(self) -> HistoryRuns:
         """Return all runs; those of a large history are read from its file, to which others may have added."""
-        from warmstart.history_store.history import History
-
         if self.runs is not None:
             return self.runs
-        with History.open(self.path) as history:
+        with Snapshot(self.path) as history:
             return HistoryRuns.of(history)
 
     def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
@@ -295,7 +293,7 @@ def calibration_key(model_hash: str) -> str:
     return f"calibration/{model_hash}"
 
 
-def read_calibration(history: "History", model_hash: str) -> Calibration | None:
+def read_calibration(history: Snapshot, model_hash: str) -> Calibration | None:
     """Read the calibration that `warmstart evaluate --calibrate` stored for a model; it stays valid for a grown history.
 
     Raises:

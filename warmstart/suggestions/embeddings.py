@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -15,6 +14,7 @@ from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.file.blocks import Matrix, in_order
 from warmstart.history_store.file.content import decode_evaluation
 from warmstart.history_store.file.dataset_list import is_rising
+from warmstart.history_store.file.snapshot import Snapshot
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
@@ -31,9 +31,6 @@ from warmstart.suggestions.references import (
     read_features,
     read_references,
 )
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 class Embeddings(Collection[str]):
@@ -81,7 +78,7 @@ def fits_model(vector_length: int, header: ModelHeader) -> bool:
     return header.spec.extractor == WITHOUT_NETWORK or vector_length == EMBEDDING
 
 
-def incomparable_names(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
+def incomparable_names(history: Snapshot, names: Collection[str], header: ModelHeader) -> set[str]:
     """Return the datasets that cannot be embedded: the history has neither their images nor features of the model.
 
     Raises:
@@ -102,7 +99,7 @@ def incomparable_names(history: "History", names: Collection[str], header: Model
 
 
 def embed_missing(
-    history: "History",
+    history: Snapshot,
     names: list[str],
     header: ModelHeader,
     *,
@@ -137,7 +134,7 @@ def embed_missing(
 
 
 def _embed_from_features(
-    history: "History", names: Sequence[str], header: ModelHeader
+    history: Snapshot, names: Sequence[str], header: ModelHeader
 ) -> dict[str, NDArray[np.float32]]:
     """Embed merged datasets from their features, if the model needs no images."""
     from warmstart.metafeat.embed import embed_features, is_handcrafted
@@ -221,7 +218,7 @@ class _Loaded:
     embedded: EmbeddedHistory
     notes_once: list[str]
     state: tuple[int, ...]
-    history: "History | None"
+    history: Snapshot | None
     serial: int
 
     def followed(self, state: tuple[int, ...]) -> "_Loaded | None":
@@ -252,10 +249,8 @@ def _load(
     progress: Callable[[float, float], object] | None,
 ) -> _Loaded:
     """Read a history, whose files had a state before, and a model."""
-    from warmstart.history_store.history import History
-
     header = None if model_path is None else read_header(model_path)
-    with History.open(path) as history:
+    with Snapshot(path) as history:
         names = list(history.names)
         if not names:
             msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
@@ -298,13 +293,13 @@ def _load(
         return _Loaded(embedded, notes_once, state, _followable(history), history.serial)
 
 
-def _followable(history: "History") -> "History | None":
+def _followable(history: Snapshot) -> Snapshot | None:
     """Return a history that is large, and whose file may stay open while others replace it."""
     return history if history.is_large and system.CAN_REPLACE_OPEN_FILES else None
 
 
 def _assemble(
-    history: "History",
+    history: Snapshot,
     header: ModelHeader,
     embeddings: Embeddings,
     *,
@@ -339,7 +334,7 @@ def _assemble(
     )
 
 
-def _index_of(history: "History", header: ModelHeader, vectors: Matrix, groups: NDArray[np.int64]) -> DatasetIndex:
+def _index_of(history: Snapshot, header: ModelHeader, vectors: Matrix, groups: NDArray[np.int64]) -> DatasetIndex:
     """Return the index of a history's stored embeddings, with its file where there are very many."""
     if len(vectors) <= index_file.LEAST:
         return DatasetIndex(vectors)
@@ -347,7 +342,7 @@ def _index_of(history: "History", header: ModelHeader, vectors: Matrix, groups: 
     return DatasetIndex(vectors, file=IndexFile.of(history.id, header.hash, (vectors.shape[0], vectors.shape[1]), mark))
 
 
-def _read_references(history: "History", header: ModelHeader) -> References | None:
+def _read_references(history: Snapshot, header: ModelHeader) -> References | None:
     """Return the statistics of all datasets, those from bundles included, with the model's features."""
     from warmstart.metafeat.embed import feature_names
 
@@ -359,7 +354,7 @@ def _read_references(history: "History", header: ModelHeader) -> References | No
     return join_references(parts) if parts and any(part.names for part in parts) else None
 
 
-def _load_runs_only(history: "History") -> EmbeddedHistory:
+def _load_runs_only(history: Snapshot) -> EmbeddedHistory:
     """Build the record of a history without embeddings: its runs alone."""
     order = _sorted_rows(history, ())
     about = history.records().part(order)
@@ -380,7 +375,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
     )
 
 
-def _sorted_rows(history: "History", left_out: Collection[str]) -> NDArray[np.int64]:
+def _sorted_rows(history: Snapshot, left_out: Collection[str]) -> NDArray[np.int64]:
     """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
     rows = range(len(names)) if is_rising(names) else sorted(range(len(names)), key=names.__getitem__)

@@ -10,8 +10,7 @@ from warmstart.bo.transfer.expected_error import DatasetExpectation, ErrorForeca
 from warmstart.bo.transfer.strategies import Choice
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.one_thread import one_thread
-from warmstart.metafeat.handcrafted import FEATURES
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.metafeat.feature_names import FEATURES, LANDMARKS
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.confidence import NO_EXPECTED_ERROR, UNCERTAIN_ERROR, WIDER
 from warmstart.suggestions.embedded_history import EmbeddedHistory

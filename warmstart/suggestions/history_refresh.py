@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.index import DatasetIndex, distances_to
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
 from warmstart.suggestions.embeddings import embed_missing, fits_model, incomparable_names, sample_mark

@@ -112,7 +112,7 @@ class Location:
         order = np.argsort(near.distances, kind="stable") if self.has_distances else np.zeros(0, np.int64)
         rows, distances = near.rows[order], near.distances[order]
         listed = [*range(min(least, len(rows))), *(least + np.flatnonzero(np.isin(rows[least:], list(used)))).tolist()]
-        errors = map(least_error, self.embedded.errors(rows[listed]))
+        errors = [least_error(row) for row in self.embedded.errors(rows[listed])]
         return tuple(
             Neighbour(
                 self.embedded.names[rows[position]],

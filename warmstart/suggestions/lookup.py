@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from warmstart.arguments import check_device, check_flag, check_names, check_path
+from warmstart.history_store.canonical import labelled
 from warmstart.locations import PathLike
 from warmstart.option import MOST_SEED, option, option_of
 
@@ -24,8 +25,6 @@ class Labels:
 
     def labelled(self, dataset: str) -> str:
         """Return the path of a dataset with that of its labels."""
-        from warmstart.history_store.readers.csv_labels import labelled
-
         return labelled(dataset, self.labels, self.labels_column)
 
 

@@ -15,6 +15,7 @@ from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
+    from warmstart.history_store.file.snapshot import Snapshot
     from warmstart.history_store.history import History
 
 SIDE = "side"
@@ -86,7 +87,7 @@ class OwnPixels:
         return cls(names, reached, sharp)
 
 
-def read_own_pixels(history: "History") -> OwnPixels | None:
+def read_own_pixels(history: "Snapshot") -> OwnPixels | None:
     """Read what was measured on a history's datasets at own pixels; None if nothing, or a later version stored it.
 
     Raises:
@@ -228,7 +229,7 @@ def smaller_parts_key(model_hash: str) -> str:
     return f"smaller-parts/{model_hash}"
 
 
-def read_smaller_parts(history: "History", model_hash: str) -> SmallerParts | None:
+def read_smaller_parts(history: "Snapshot", model_hash: str) -> SmallerParts | None:
     """Read the smaller parts of a history's datasets; None if there are none, or a later version stored them.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import warmstart.training.sources  # noqa: F401  adds the reader of torchvision:NAME
 from warmstart.arguments import check_path
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.images import FingerprintKind, ImageSource
@@ -17,8 +18,6 @@ from warmstart.history_store.readers.base import Source
 from warmstart.history_store.splits import count_parts, lacking_classes
 from warmstart.suggestions.embedded_history import file_state
 from warmstart.suggestions.records import DatasetSummary
-from warmstart.training.sources import torchvision_reader  # noqa: F401  adds its names
-from warmstart.training.workloads.run_plan import PictureFacts, are_drawn
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _fingerprints: dict[tuple[FingerprintKind, str, str, str], str] = {}
 _SAMPLED = 9
-_LOOKED_AT, _LOOK_SIZE = 24, 64
-"""Pictures, and pixels of a side, by which drawn pictures are told from photographs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +175,3 @@ def typical_picture_side(source: ImageSource) -> int | None:
     rows = np.unique(np.linspace(0, len(source) - 1, _SAMPLED).astype(int)).tolist()
     sides = [side for row in rows if (side := source.side(row)) is not None]
     return int(np.median(sides)) if sides else None
-
-
-def picture_facts(source: ImageSource) -> PictureFacts:
-    """Return what a workload's plan asks of a dataset, by a few of its pictures."""
-    rows = np.unique(np.linspace(0, len(source) - 1, _LOOKED_AT).astype(int))
-    images = source.read(rows, size=_LOOK_SIZE, skip_broken=True).images
-    return PictureFacts(len(source), typical_picture_side(source), len(images) > 0 and are_drawn(images))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from warmstart.history_store.bundle.records import LARGEST
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.wording import in_shell
-from warmstart.metafeat.handcrafted import FEATURES
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.metafeat.feature_names import FEATURES, LANDMARKS
 
 if TYPE_CHECKING:
+    from warmstart.history_store.file.snapshot import Snapshot
     from warmstart.history_store.history import History
 
 
@@ -102,7 +102,7 @@ def references_key(model_hash: str) -> str:
     return f"references/{model_hash}"
 
 
-def read_references(history: "History", model_hash: str) -> References | None:
+def read_references(history: "Snapshot", model_hash: str) -> References | None:
     """Read the references of a model; None if there are none, or a later version stored them.
 
     Raises:
@@ -122,7 +122,7 @@ FEATURES_KEY = "features"
 """Key of the statistics of datasets merged without images, in a history's results."""
 
 
-def read_features(history: "History") -> References | None:
+def read_features(history: "Snapshot") -> References | None:
     """Read the statistics of datasets merged without images; None if there are none.
 
     Raises:
@@ -138,7 +138,7 @@ def read_features(history: "History") -> References | None:
         raise HistoryDamagedError(msg) from error
 
 
-def stored_features(history: "History") -> References:
+def stored_features(history: "Snapshot") -> References:
     """Return the handcrafted features of a history's datasets, stored for any model."""
     models = [
         references for model in history.model_hashes if (references := read_references(history, model)) is not None

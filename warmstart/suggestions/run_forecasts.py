@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
+from warmstart.history_store.axes import coordinates
 from warmstart.history_store.file.codec import config_key
-from warmstart.history_store.numbering import coordinates
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.suggestions.expectations import views

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.axes import coordinates
 from warmstart.history_store.errors import BrokenImagesError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.table import STATUSES
-from warmstart.history_store.numbering import coordinates
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.measured_with import bare_origin, workload_of
@@ -138,12 +138,12 @@ def _measure_reading(location: Location, origin: str) -> dict[int, float]:
 
 def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
     """Return a history's durations as arguments of `fit_durations`, and the origin of the runs."""
-    embedded, rows = location.embedded, location.with_runs.rows
-    seconds, origin = mean_durations(embedded.read_runs(), location.with_runs.names, embedded.configs)
+    embedded, near = location.embedded, location.with_runs
+    seconds, origin = mean_durations(embedded.read_runs(), near.names, embedded.configs)
     return {
         "seconds": seconds,
-        "groups": [embedded.groups[row] for row in rows],
-        "sizes": sizes_of(embedded.about.at(rows)),
+        "groups": [embedded.groups[row] for row in near.rows],
+        "sizes": sizes_of(embedded.about.at(near.rows)),
         "query": sizes_of([location.summary])[0],
     }, origin
 
@@ -185,7 +185,8 @@ def with_seconds(designs: Sequence[InitialDesign], location: Location) -> tuple[
     """
     by_column = measured_durations(**_duration_table(location)[0])
     seconds = {config_key(config): by_column.get(column) for column, config in enumerate(location.embedded.configs)}
-    return tuple(replace(design, seconds=seconds.get(config_key(design.config))) for design in designs)
+    keys = [config_key(design.config) for design in designs]
+    return tuple(replace(design, seconds=seconds.get(key)) for design, key in zip(designs, keys, strict=True))
 
 
 def varied_names(space: ConfigurationSpace) -> tuple[str, ...]:

@@ -11,17 +11,18 @@ A new strategy is a function from `Query` to choices. It is named here, or by an
 ``warmstart.strategies``, and passes `warmstart.testing.StrategyContract`.
 """
 
-from warmstart.bo.transfer.strategies.average_rank import average_rank
-from warmstart.bo.transfer.strategies.joint import joint
-from warmstart.bo.transfer.strategies.nearest import nearest
-from warmstart.bo.transfer.strategies.portfolio import portfolio
 from warmstart.bo.transfer.strategies.query import Choice, Dedupe, Query, Reach, Strategy
 from warmstart.history_store.registry import Registry
 
 STRATEGIES: Registry[Strategy] = Registry(
     "warmstart.strategies",
     "strategy",
-    {"joint": joint, "nearest": nearest, "portfolio": portfolio, "average-rank": average_rank},
+    {
+        "joint": "warmstart.bo.transfer.strategies.joint:joint",
+        "nearest": "warmstart.bo.transfer.strategies.nearest:nearest",
+        "portfolio": "warmstart.bo.transfer.strategies.portfolio:portfolio",
+        "average-rank": "warmstart.bo.transfer.strategies.average_rank:average_rank",
+    },
     check=callable,
     requirement="a function from warmstart.bo.transfer.strategies.Query to choices",
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warmstart.history_store.numbering import coordinates
+from warmstart.history_store.axes import coordinates
 from warmstart.spaces import read_space
 
 SPACE = read_space({"dropout": {"float": [0, 0.9], "step": 0.1}, "optimizer": {"choice": ["sgd", "adam"]}, "lr": {"log": [1e-4, 1.0]}})  # fmt: skip

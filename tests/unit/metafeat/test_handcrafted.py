@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.errors import DataError, LabelError, UsageError
-from warmstart.metafeat.handcrafted import ABOUT, FEATURES, SUBSAMPLE, centre_and_scale, handcrafted, scaled
+from warmstart.metafeat.feature_names import ABOUT, FEATURES
+from warmstart.metafeat.handcrafted import SUBSAMPLE, centre_and_scale, handcrafted, scaled
 
 
 def features(images, labels, seed=0):

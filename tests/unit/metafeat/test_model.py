@@ -13,7 +13,8 @@ from warmstart.history_store.errors import (
     ModelMismatchError,
     UsageError,
 )
-from warmstart.metafeat.handcrafted import FEATURES, handcrafted
+from warmstart.metafeat.feature_names import FEATURES
+from warmstart.metafeat.handcrafted import handcrafted
 from warmstart.metafeat.labels import label_codes
 from warmstart.metafeat.model import MetaFeatureModel, draw, random_network
 from warmstart.metafeat.spec import ModelSpec, space_digest

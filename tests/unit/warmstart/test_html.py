@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import warmstart
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.space import shown as natural_names
-from warmstart.notebook import table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.results.trial import Trial
+from warmstart.tables import table
 
 
 class Cells(HTMLParser):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from warmstart.history_store.quoting import in_markup, with_config
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short
-from warmstart.notebook import frame_of, section, table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
@@ -22,6 +21,7 @@ from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.trial_queue import TrialQueue
+from warmstart.tables import frame_of, section, table
 
 if TYPE_CHECKING:
     from warmstart.timing.plan import TimePlan

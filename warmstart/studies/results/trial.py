@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.errors import AllTrialsFailedError
 from warmstart.history_store.records import Value
-from warmstart.notebook import frame_of
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.state.attributes import OUTCOME, RUN
+from warmstart.tables import frame_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_zip
 
+from warmstart.history_store.canonical import images_of, labelled, resolved
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.readers.csv_labels import images_of, labelled, resolved
 from warmstart.history_store.readers.labels import read_labels
 
 IMAGES, LABELS = pixels(), classes()

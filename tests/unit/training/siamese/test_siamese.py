@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warmstart.history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.spec import ModelSpec
 from warmstart.training.siamese.from_history import choose_held_out
 from warmstart.training.siamese.labelled_images import LabelledImages

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import warmstart
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.suggestions.expectations import views
 
 

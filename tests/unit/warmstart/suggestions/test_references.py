@@ -7,7 +7,7 @@ import pytest
 
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.history import History
-from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.history_refresh import compute_references

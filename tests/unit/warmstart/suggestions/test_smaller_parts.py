@@ -9,8 +9,8 @@ import pytest
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.model_file import read_header
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
 from warmstart.suggestions.other_sizes import SmallerParts, read_smaller_parts, smaller_parts_key
