@@ -22,7 +22,7 @@ from warmstart.bo.optimizer import SCHEMA
 from warmstart.bo.related import RelatedTask, tasks_of
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.surrogates import GaussianProcess, check_named
-from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.history_store.clauses import mentioned
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.records import Value

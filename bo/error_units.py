@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.surrogates.base import Prediction, Standardised
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
-from warmstart.bo.surrogates.gp.metric import Metric
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.acquisition.function import (
+from warmstart.bo.acquisition.improvement_validity_cost import (
     AcquisitionFunction,
     Improvement,
     InverseCost,

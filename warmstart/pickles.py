@@ -11,13 +11,15 @@ from typing import Any, BinaryIO, ClassVar
 
 MOVED = {
     "bo": "warmstart.bo",
-    "bo.acquisition.cost": "warmstart.bo.acquisition.function",
+    "bo.acquisition.cost": "warmstart.bo.acquisition.improvement_validity_cost",
+    "bo.acquisition.function": "warmstart.bo.acquisition.improvement_validity_cost",
     "bo.calibration": "warmstart.bo.transfer.calibration",
     "bo.constraints.logistic_head": "warmstart.bo.constraints.network_classifier",
     "bo.designs": "warmstart.bo.transfer.designs",
     "bo.paper_spaces": "warmstart.bo.space.papers",
     "bo.space.axes": "warmstart.history_store.axes",
     "bo.space.clauses": "warmstart.history_store.clauses",
+    "bo.surrogates.gp.metric": "warmstart.bo.surrogates.gp.arc_and_warping",
     "bo.surrogates.info": "warmstart.bo.surrogates.base",
     "bo.transfer.duration_forecast": "warmstart.timing.forecast",
     "bo.strategies": "warmstart.bo.transfer.strategies",

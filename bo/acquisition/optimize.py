@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.acquisition.function import AcquisitionFunction
+from warmstart.bo.acquisition.improvement_validity_cost import AcquisitionFunction
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import unit_points
 from warmstart.history_store.axes import MAX_UNIT

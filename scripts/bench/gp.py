@@ -14,7 +14,7 @@ import time
 import numpy as np
 from functions import hartmann6
 
-from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.improvement_validity_cost import Improvement
 from warmstart.bo.acquisition.optimize import optimize_acquisition
 from warmstart.bo.acquisition.pending import fantasise
 from warmstart.bo.space.encoding import Encoding

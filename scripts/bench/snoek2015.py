@@ -22,7 +22,7 @@ from functions import branin, hartmann6
 from grids import Grid, read_grid
 from runs import Trace, resume, search, write_report
 
-from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.improvement_validity_cost import Improvement
 from warmstart.bo.acquisition.optimize import optimize_acquisition
 from warmstart.bo.acquisition.pending import fantasise
 from warmstart.bo.space.encoding import Encoding

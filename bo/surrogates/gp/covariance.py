@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.kernels import Kernel, correlations, cross_correlations, square_distances
-from warmstart.bo.surrogates.gp.metric import Metric
 
 Floats = NDArray[np.float64]
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warmstart.bo.surrogates.base import Prediction, Standardised, checked_data, points_of_fit
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.chain import Chain, Inference
 from warmstart.bo.surrogates.gp.covariance import Covariance, Stationary
 from warmstart.bo.surrogates.gp.gp_ensemble import ConditionedEnsemble, ProcessEnsemble
 from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.bo.surrogates.gp.posterior import Posterior
 from warmstart.bo.surrogates.gp.priors import Density
 from warmstart.history_store.errors import UsageError

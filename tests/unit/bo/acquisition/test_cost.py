@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from warmstart.bo.acquisition.function import InverseCost, log_durations, log_expected_inverse
+from warmstart.bo.acquisition.improvement_validity_cost import InverseCost, log_durations, log_expected_inverse
 
 
 def test_the_expectation_is_exact():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from warmstart.bo.acquisition.function import SUBSAMPLE, Improvement, InverseCost, Product, Validity
+from warmstart.bo.acquisition.improvement_validity_cost import SUBSAMPLE, Improvement, InverseCost, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates import GaussianProcess

@@ -3,7 +3,7 @@
 import numpy as np
 from dense_gp import DenseGp
 
-from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.improvement_validity_cost import Improvement
 from warmstart.bo.acquisition.pending import fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 

@@ -5,7 +5,7 @@ import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, Float, ForbiddenEqualsClause, Integer
 
 from warmstart.bo import Optimizer
-from warmstart.bo.acquisition.function import Product
+from warmstart.bo.acquisition.improvement_validity_cost import Product
 from warmstart.bo.constraints import MEMORY
 from warmstart.bo.constraints.memory import points_beyond
 from warmstart.bo.models import _constraints

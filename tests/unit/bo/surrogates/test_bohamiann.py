@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.improvement_validity_cost import Improvement
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates.base import Task

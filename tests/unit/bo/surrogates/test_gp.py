@@ -10,11 +10,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from warmstart.bo.surrogates import GaussianProcess
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable, sweep
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence, factor
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.history_store.errors import DataError, UsageError
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}

@@ -4,12 +4,12 @@ import numpy as np
 
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.bo.surrogates.gp import chain, importance
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors
 from warmstart.bo.surrogates.gp.importance import resample
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.bo.surrogates.gp.priors import normal
 
 MEAN = np.array([0.3, -0.2, 0.5])

@@ -7,11 +7,11 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import multivariate_normal
 
 from warmstart.bo.surrogates import GaussianProcess, Task
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.coregionalised import Coregionalised
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.bo.surrogates.gp.multitask import MultiTaskGaussianProcess
 from warmstart.bo.surrogates.gp.posterior import Posterior
 from warmstart.bo.surrogates.gp.priors import normal

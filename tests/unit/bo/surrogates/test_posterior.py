@@ -7,9 +7,9 @@ import pytest
 
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.bo.surrogates.gp import chain
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.kernels import KERNELS
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.bo.surrogates.gp.posterior import ROWS, Posterior
 from warmstart.history_store.errors import DataError
 

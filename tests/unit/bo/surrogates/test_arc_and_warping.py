@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from warmstart.bo.surrogates.gp.arc_and_warping import Metric
 from warmstart.bo.surrogates.gp.covariance import Stationary
 from warmstart.bo.surrogates.gp.kernels import KERNELS, square_distances
-from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.history_store.errors import UsageError
 
 NAN = np.nan
