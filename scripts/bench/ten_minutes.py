@@ -4,9 +4,9 @@
 
 Of each set 70 % of the pictures are given to a method and the others asked afterwards. `classify` runs on a clock that
 stands still while the machine runs something else: the seconds of an idle core. The rivals have as many CPU seconds.
-`--tree NAME=FOLDER` adds `tune` of another checkout: the methods "NAME, transfer" and "NAME, cnn". `--fastai PYTHON` names
-the interpreter, with its arguments, for the method "fastai" (`fastai_rival.py`). A run that was ended
-goes on with the same command: `WORK/runs.jsonl` holds a line a run, with the answers, so that methods are compared picture
+`--tree NAME=FOLDER` adds `tune` of another checkout: the methods "NAME, transfer" and "NAME, cnn". `--python NAME=PYTHON`
+adds the method "fastai" or "autogluon" (`NAME_rival.py`), with an interpreter that has it. A run that was ended goes on with
+the same command: `WORK/runs.jsonl` holds a line a run, with the answers, so that methods are compared picture
 by picture.
 """
 
@@ -234,9 +234,9 @@ def play_recipe(folder: Path, seconds: float) -> tuple[Answers, dict[str, Any]]:
     return np.concatenate(found), {"steps": steps}
 
 
-def play_fastai(folder: Path, seconds: float, interpreter: str) -> tuple[Answers, dict[str, Any]]:
-    """Let fastai fine-tune in an environment of its own."""
-    script, before = Path(__file__).with_name("fastai_rival.py"), _child_seconds()
+def play_rival(folder: Path, seconds: float, name: str, interpreter: str) -> tuple[Answers, dict[str, Any]]:
+    """Let another library fine-tune in an environment of its own."""
+    script, before = Path(__file__).with_name(f"{name}_rival.py"), _child_seconds()
     command = [*shlex.split(interpreter), str(script), str(folder.resolve()), str(seconds)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found, asked = json.loads(done.stdout.splitlines()[-1]), open_images(str(folder / "asked"))
@@ -244,7 +244,8 @@ def play_fastai(folder: Path, seconds: float, interpreter: str) -> tuple[Answers
         msg = "expected the answers in the order of the pictures asked"
         raise ValueError(msg)
     answers = [asked.class_names.index(name) for name in found["classes"]]
-    return np.array(answers), {"cpu_s": _child_seconds() - before, "epochs": found["epochs"]}
+    about = {key: value for key, value in found.items() if key not in ("classes", "files")}
+    return np.array(answers), {"cpu_s": _child_seconds() - before, **about}
 
 
 METHODS: dict[str, Callable[[Path, float], tuple[Answers, dict[str, Any]]]] = {
@@ -258,7 +259,15 @@ METHODS: dict[str, Callable[[Path, float], tuple[Answers, dict[str, Any]]]] = {
 
 
 def run(
-    name: str, method: str, seconds: float, seed: int, *, zips: Path, work: Path, trees: dict[str, str], fastai: str
+    name: str,
+    method: str,
+    seconds: float,
+    seed: int,
+    *,
+    zips: Path,
+    work: Path,
+    trees: dict[str, str],
+    pythons: dict[str, str],
 ) -> dict[str, Any]:
     """Play one method on one set."""
     folder = work / f"{name}-{seed}"
@@ -269,8 +278,8 @@ def run(
     tree, _, workload = method.partition(", ")
     if tree in trees:
         answers, about = play_tune(folder, seconds, trees[tree], workload)
-    elif method == "fastai":
-        answers, about = play_fastai(folder, seconds, fastai)
+    elif method in pythons:
+        answers, about = play_rival(folder, seconds, method, pythons[method])
     else:
         answers, about = METHODS[method](folder, seconds)
     took = {"cpu_s": time.process_time() - before, "wall_s": time.monotonic() - began} | about
@@ -328,10 +337,10 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=FOLDER")
-    parser.add_argument("--fastai", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    trees = dict(each.split("=", 1) for each in options.tree)
+    trees, pythons = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.tree, options.python))
     jobs = [
         {"name": name, "method": method, "seconds": options.seconds, "seed": seed}
         for seed in range(options.seeds)
@@ -341,6 +350,6 @@ if __name__ == "__main__":
     played = resume(
         options.work / "runs.jsonl",
         jobs,
-        lambda **job: run(**job, zips=options.zips, work=options.work, trees=trees, fastai=options.fastai),
+        lambda **job: run(**job, zips=options.zips, work=options.work, trees=trees, pythons=pythons),
     )
     write_report(report(played), options.out)
