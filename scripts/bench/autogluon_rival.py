@@ -38,8 +38,10 @@ def checkpoint(folder: Path) -> str:
     backbone = find_backbone(NAME)
     mean, std = normalisation(backbone)
     config = timm.create_model(NAME).pretrained_cfg | {"mean": mean, "std": std, "input_size": [3, SIZE, SIZE]}
-    torch.save(build_backbone(backbone, size=SIZE).state_dict(), folder / "pytorch_model.bin")
-    about = {"architecture": NAME, "pretrained_cfg": config}
+    network = build_backbone(backbone, size=SIZE)
+    network.reset_classifier(0)
+    torch.save(network.state_dict(), folder / "pytorch_model.bin")
+    about = {"architecture": NAME, "num_features": network.num_features, "pretrained_cfg": config}
     (folder / "config.json").write_text(json.dumps(about, default=list), encoding="utf-8")
     return str(folder)
 
