@@ -1,4 +1,4 @@
-"""Plan of a limited time: heads on frozen features first, then one fine-tuning until the end, if there is time."""
+"""Plan of a limited time: heads on frozen features first, then fine-tuning until the end, if there is time."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ _STEP_PASSES = 4.0
 """Seconds of a training step in those of a batch's features."""
 _LEAST_STEPS = 60
 """Steps below which a fine-tuning at a size gains too little: then a smaller size is taken, or none."""
+_LEAST_STEPS_OF_OTHER = 200
+"""Steps below which a second fine-tuning, of the other network, is not begun. After one of 400 steps, both were ahead of one of
+as many seconds (`scripts/bench/second_tuning.py`)."""
 _TUNED_SIZES = 2
 """Sizes of a fine-tuning: with a quarter of the pixels it was behind the heads."""
 RECIPE: Config = {
@@ -88,24 +91,26 @@ class TransferPlan(RunPlan):
             dict.fromkeys((network, size) for size, network in product((self.size, *smaller), (first, last)))
         )
         top = min(least, DRAWN_SIZE) if pictures.is_drawn else least
-        self._tunings = [size for size in SIZES if size <= top][::-1][:_TUNED_SIZES]
+        self._sizes = [size for size in SIZES if size <= top][::-1][:_TUNED_SIZES]
+        tunings = product(dict.fromkeys((first, last)), self._sizes)
         tuning = {**RECIPE, "random_flip": not pictures.is_drawn}
         self.configs = (
             *(_features(*head) | {"steps": 0} for head in self._heads),
-            *(_features(first, size) | tuning for size in self._tunings),
+            *(_features(*pair) | tuning for pair in tunings),
         )
         count = "all pictures" if self.sample.most >= pictures.count else f"{self.sample.most} of the pictures"
-        self.line = f"classifiers on the features of {count} at up to {self.size} pixels, then one fine-tuning at up to {top} pixels until the time is over"
+        self.line = f"classifiers on the features of {count} at up to {self.size} pixels, then fine-tuning at up to {top} pixels until the time is over"
 
     def next(self, runs: Mapping[int, EndedRun], *, left: float) -> int | None:
-        """Choose the next head while heads have time, then one fine-tuning."""
+        """Choose the next head while heads have time, then a fine-tuning, and then one of the other network."""
         n_heads = len(self._heads)
         if not runs or 0 not in runs:
             return 0
         spent = sum(run.seconds for index, run in runs.items() if index < n_heads and not run.is_earlier)
-        if any(index >= n_heads and not run.is_earlier for index, run in runs.items()):
+        tuned = [run for index, run in runs.items() if index >= n_heads and not run.is_earlier]
+        if any(run.error is None for run in tuned):
             return None
-        for index in range(1, n_heads):
+        for index in range(1, 1 if tuned else n_heads):
             if index not in runs and spent + self._head_seconds(index, runs) <= _HEADS_SHARE * self.seconds:
                 return index
         return self._tuning(runs, left)
@@ -117,11 +122,15 @@ class TransferPlan(RunPlan):
         return ratio * (size / self.size) ** 2 * runs[0].seconds
 
     def _tuning(self, runs: Mapping[int, EndedRun], left: float) -> int | None:
-        """Choose the largest size that leaves enough steps."""
+        """Choose the largest size that leaves enough steps, and where it is done the other network at that size."""
         step = _STEP_PASSES * BATCH_SIZE * runs[0].metrics.get("picture_seconds", _picture_seconds(self.size))
-        for index, size in enumerate(self._tunings, start=len(self._heads)):
-            if index not in runs and left >= _LEAST_STEPS * step * (size / self.size) ** 2:
+        for index, size in enumerate(self._sizes, start=len(self._heads)):
+            steps, other = left / step * (self.size / size) ** 2, index + len(self._sizes)
+            if index not in runs and steps >= _LEAST_STEPS:
                 return index
+            if index in runs and runs[index].error is not None:
+                has_other = other < len(self.configs) and other not in runs
+                return other if has_other and steps >= _OTHER_NETWORK * _LEAST_STEPS_OF_OTHER else None
         return None
 
 

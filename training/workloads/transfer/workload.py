@@ -114,7 +114,7 @@ class Transfer(Workload):
         )
 
     def run_plan(self, pictures: PictureFacts, *, seconds: float, core_share: float = 1.0) -> RunPlan:
-        """Plan heads on frozen features and one fine-tuning."""
+        """Plan heads on frozen features and fine-tunings."""
         return TransferPlan(pictures, self.backbones, seconds=seconds, core_share=core_share)
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:

@@ -15,15 +15,16 @@ def plan_of(seconds=600.0, count=700, side=300, *, is_drawn=False):
     return Transfer().run_plan(PictureFacts(count, side, is_drawn), seconds=seconds)
 
 
-def played(plan, seconds, *, picture_seconds=0.025, earlier=()):
-    """Return the configurations of a call, each of which takes `seconds` of it."""
-    runs = {index: EndedRun(0.1, 0.0, is_earlier=True) for index in earlier}
+def played(plan, seconds, *, picture_seconds=0.025, earlier=(), tuning_s=np.inf):
+    """Return the configurations of a call, each of which takes `seconds` of it, or `tuning_s` if there are so many."""
+    metrics = {"picture_seconds": picture_seconds}
+    runs = {index: EndedRun(0.1, 0.0, is_earlier=True, metrics=metrics) for index in earlier}
     found, left = [], plan.seconds
     while (index := plan.next(runs, left=left)) is not None:
         found.append(plan.configs[index])
-        took = left if found[-1]["steps"] else seconds(found[-1])
+        took = min(left, tuning_s) if found[-1]["steps"] else seconds(found[-1])
         left -= took
-        runs[index] = EndedRun(0.1, took, is_earlier=False, metrics={"picture_seconds": picture_seconds})
+        runs[index] = EndedRun(0.1, took, is_earlier=False, metrics=metrics)
     return found
 
 
@@ -49,7 +50,7 @@ def test_photographs_are_enlarged_for_heads_unless_there_are_too_many():
         assert all(Encoding(workload.space(workload.plan_space)).fits(plan.configs))
 
 
-def test_heads_come_first_and_one_fine_tuning_last():
+def test_heads_come_first_and_a_fine_tuning_last():
     configs = played(plan_of(), of_size)
     assert (configs[0]["backbone"], configs[0]["image_size"]) == ("tf_efficientnet_lite0", 224)
     *heads, tuned = configs
@@ -61,7 +62,21 @@ def test_heads_come_first_and_one_fine_tuning_last():
     again = plan_of()
     known = [again.configs.index(config) for config in configs]
     (other,) = [config for config in played(again, of_size, earlier=known) if config["steps"]]
-    assert other not in configs, "another call trains another one"
+    assert other["backbone"] == "tf_efficientnet_lite2", "another call trains the other network"
+
+
+def test_an_hour_trains_both_networks_and_then_ends():
+    plan = plan_of(3600.0)
+    tuned = [config for config in played(plan, of_size, tuning_s=1200.0) if config["steps"]]
+    networks = ["tf_efficientnet_lite0", "tf_efficientnet_lite2"]
+    assert [(config["backbone"], config["image_size"]) for config in tuned] == [(name, 224) for name in networks]
+    short = played(plan_of(1400.0), of_size, tuning_s=900.0)
+    assert [config["backbone"] for config in short if config["steps"]] == networks[:1], "too few steps are left"
+    runs = {
+        0: EndedRun(0.1, 20.0, is_earlier=False),
+        plan.configs.index(tuned[0]): EndedRun(None, 0.0, is_earlier=False),
+    }
+    assert plan.next(runs, left=3000.0) is None, "it still runs, or failed"
 
 
 @pytest.mark.parametrize(
