@@ -29,7 +29,7 @@ from warmstart.history_store.errors import DataError
 from warmstart.history_store.foreign_spaces import ForeignEntryError, foreign_space
 from warmstart.history_store.json_text import plain_fault
 from warmstart.history_store.quoting import in_line, plain_value
-from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions
+from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions, load_space
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -107,8 +107,6 @@ def parse_space(text: str, location: str = "space") -> ConfigurationSpace:
     """
     data, lines = read_yaml(text, location, expected=_EXPECTED)
     if _is_configspace(data):
-        from warmstart.history_store.space import load_space
-
         return load_space(text if text.lstrip().startswith("{") else json.dumps(data), location)
     if not isinstance(data, Mapping):
         msg = f"{location}: expected a space, one hyperparameter a line such as 'lr: {{log: [1e-5, 0.1]}}', or ConfigSpace JSON, got {_short_repr(data)}. Write the names of your hyperparameters with their ranges; docs/spaces.md shows how."
@@ -129,8 +127,6 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     from ConfigSpace import ConfigurationSpace
 
     if _is_configspace(entries):
-        from warmstart.history_store.space import load_space
-
         return load_space(json.dumps(entries), source.location)
     try:
         foreign = foreign_space(entries)

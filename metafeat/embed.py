@@ -22,14 +22,21 @@ from warmstart.metafeat.feature_names import FEATURES, LANDMARKS
 from warmstart.metafeat.images import to_size
 from warmstart.metafeat.labels import check_contrast
 from warmstart.metafeat.model_file import ModelHeader
-from warmstart.metafeat.sample_statistics import SAMPLE, SHARP_SAMPLE, SHARP_SIDE, SHARP_SIZE, sample_rows
+from warmstart.metafeat.sample_statistics import (
+    SAMPLE,
+    SHARP_SAMPLE,
+    SHARP_SIDE,
+    SHARP_SIZE,
+    SampleStatistics,
+    sample_rows,
+    sample_statistics,
+)
 
 if TYPE_CHECKING:
     from warmstart.history_store.file.snapshot import Snapshot
     from warmstart.metafeat.model import MetaFeatureModel
     from warmstart.metafeat.plain_model import PlainModel
     from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
-    from warmstart.metafeat.sample_statistics import SampleStatistics
     from warmstart.metafeat.spec import ModelSpec
 
 
@@ -105,8 +112,6 @@ def embed_source(
         DataError: when a picture cannot be decoded.
         ModelError: when the model's weights are damaged.
     """
-    from warmstart.metafeat.sample_statistics import SampleStatistics, sample_statistics
-
     check_contrast(source.labels, source.location)
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     is_sharp = is_landmarks(model) and (side or 0) >= SHARP_SIDE

@@ -16,6 +16,7 @@ from warmstart.locations import never_measured
 from warmstart.remote_study import RemoteStudy
 from warmstart.service.answers import answer_from_wire
 from warmstart.service.shapes import STUDY, answer_shape
+from warmstart.service.spaces import space_to_wire
 from warmstart.service.transport import Transport, segment
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
@@ -102,8 +103,6 @@ class Client:
             UsageError: a workload that the server's history never measured; else as `Advisor.suggest`.
             StorageError: no server, or one that fails.
         """
-        from warmstart.service.spaces import space_to_wire
-
         default = None
         if workload is None and not isinstance(dataset, Descriptor):
             default = self.accepted(default_workload(space, rename=rename))

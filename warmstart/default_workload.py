@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
+from warmstart.history_store.space import load_space
 from warmstart.locations import (
     HISTORY_VARIABLE,
     MODEL_VARIABLE,
@@ -19,6 +20,7 @@ from warmstart.locations import (
     model_path,
     never_measured,
 )
+from warmstart.metafeat.model_file import read_header
 from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 
 if TYPE_CHECKING:
@@ -136,8 +138,6 @@ def measured_history(workload: str | None, path: PathLike | None = None, *, mode
 
 def _workload_of_model(model: Path) -> str:
     """Return the workload whose shipped history has embeddings by a model file; the small network without one."""
-    from warmstart.metafeat.model_file import read_header
-
     return workload_of_extractor(read_header(model).hash) or DEFAULT
 
 
@@ -174,7 +174,6 @@ def _shared_names(workload: str, here: ConfigurationSpace, rename: Mapping[str, 
     """Return the hyperparameters of a space whose counterparts, with values that fit, a workload's history measured."""
     from warmstart.history_store.external_runs import as_columns
     from warmstart.history_store.mapping import Wishes, describe_space, match_columns
-    from warmstart.history_store.space import load_space
 
     about = glance(history_path(workload=workload))
     known, wishes = describe_space(load_space(about.space_json)), Wishes(rename=rename, nearest=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.broken import SkipBroken, check_few_broken
-from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.errors import (
+    BrokenImagesError,
+    DataError,
+    LabelError,
+    MissingPathError,
+    UsageError,
+    WarmstartError,
+)
 from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, right_of_100
+from warmstart.metafeat.device import open_device, resolve_device
 from warmstart.notebook import shows_progress
 from warmstart.tables import frame_of, section, table
 
@@ -271,8 +280,6 @@ def predict(
 
 def _move(classifier: Classifier, device: str) -> None:
     """Move the pretrained networks of a classifier to a device."""
-    from warmstart.metafeat.device import open_device, resolve_device
-
     networks = [model.network for model in classifier.models if hasattr(model, "network")]
     if networks:
         target = open_device(resolve_device(device))
@@ -351,7 +358,6 @@ def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[N
         dataset: path of the images.
         size: pixels per side.
     """
-    from warmstart.history_store.errors import WarmstartError
     from warmstart.suggestions.query import open_path
 
     pictures: list[NDArray[np.uint8] | None] = [None] * len(images)
@@ -455,8 +461,6 @@ def _predict_array(
 
 def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     """Decode one picture for a classifier; return the reason if that fails."""
-    import warnings
-
     from warmstart.history_store.picture import decode, reason_broken
     from warmstart.training.workloads.classifier_images import to_channels
 

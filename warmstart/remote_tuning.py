@@ -20,6 +20,7 @@ from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import duration, some_of
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.service.shapes import STUDY
+from warmstart.service.spaces import space_to_wire
 from warmstart.service.transport import segment
 from warmstart.studies.execution.worker import work
 from warmstart.studies.history.warm_start import warn_of_images
@@ -47,6 +48,7 @@ from warmstart.studies.study_outputs import (
 )
 from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
+from warmstart.suggestions.initial_configs import read_initial
 
 if TYPE_CHECKING:
     from warmstart.studies.execution.worker import Limits
@@ -431,9 +433,6 @@ def _holder(trial: Mapping[str, Any]) -> str:
 
 def _request(name: str, query: Query | None, options: TuneOptions, client: Client) -> dict[str, Any]:
     """Return the HTTP body of a new study."""
-    from warmstart.service.spaces import space_to_wire
-    from warmstart.suggestions.initial_configs import read_initial
-
     is_custom = options.objective is not None or options.command is not None
     is_warm = options.warm != "none" and not options.initial
     is_described = query is not None and (is_warm or bool(options.related) or options.pruner == "history")

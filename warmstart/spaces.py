@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space
 from warmstart.training.workloads import named_space, space_names
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def read_space(space: SpaceLike) -> ConfigurationSpace:
 
 def space_text(space: SpaceLike) -> str:
     """Return a space as ConfigSpace JSON; arguments and errors as in `read_space`."""
-    from warmstart.history_store.space import dump_space
-
     return dump_space(read_space(space))
 
 

@@ -14,6 +14,7 @@ from warmstart.history_store.wording import counted, in_shell
 from warmstart.locations import PathLike
 from warmstart.studies.results.judgement import Judgement
 from warmstart.studies.results.trial import Trials
+from warmstart.tables import table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,8 +142,6 @@ class ImageClassifier:
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook."""
-        from warmstart.tables import table
-
         rows = [{"class": each.name, "right of 100": each.of_100, "judged by": each.n, "taken for": each.taken_for or ""} for each in self.judgement.classes]  # fmt: skip
         return "".join(f"<p>{in_markup(line)}</p>" for line in self.lines) + table("By class, hardest first", rows)
 

@@ -35,11 +35,13 @@ from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
 from warmstart.notebook import live_line
 from warmstart.option import check_keywords, show_options
+from warmstart.prediction import predict
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.storage import local_path
 from warmstart.studies.tune import tune_dataset
 from warmstart.studies.tune_options import TuneOptions
+from warmstart.suggestions.query import open_path
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.workloads.classifier_file import read_header
 
@@ -153,8 +155,6 @@ def usable_cores() -> int:
 
 
 def _open(path: str, options: ClassifyOptions) -> ImageSource:
-    from warmstart.suggestions.query import open_path
-
     if options.groups is not None and options.group_column is not None:
         msg = "cannot be used with `group_column`."
         raise UsageError(msg, param="groups")
@@ -291,7 +291,6 @@ def _tested(model: Path, options: ClassifyOptions) -> Tested | None:
     """Judge the classifier by the test pictures of the call, if any."""
     if options.test is None:
         return None
-    from warmstart.prediction import predict
 
     predictions = predict(model, dataset=os.fspath(options.test))
     wrong = sum(row.label != row.truth for row in predictions.rows)

@@ -10,6 +10,7 @@ import typer
 
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
+from warmstart.history_store.errors import StorageError
 
 _KINDS = {
     "meta-features": ("*.emb", "embeddings"),
@@ -102,8 +103,6 @@ def _remove(path: Path) -> None:
     Raises:
         StorageError: it cannot be removed.
     """
-    from warmstart.history_store.errors import StorageError
-
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

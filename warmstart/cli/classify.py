@@ -13,11 +13,13 @@ import typer
 
 from warmstart.bar import is_terminal, progress_on_stderr
 from warmstart.classification.options import ClassifyOptions
+from warmstart.classification.progress import PlainBar
 from warmstart.cli.options import DatasetOptions, Threads
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_shell, right_of_100
+from warmstart.metafeat.device import cpu_threads
 from warmstart.option import option_of
 from warmstart.suggestions.lookup import Lookup
 
@@ -62,7 +64,6 @@ def _plain_progress(shell: Shell, pictures: str) -> "Iterator[Callable[[PlainPro
     if shell.quiet:
         yield lambda _now: None
         return
-    from warmstart.classification.progress import PlainBar
 
     bar = PlainBar("looking at pictures")
 
@@ -158,7 +159,6 @@ def predict(
     shell: Shell,
 ) -> None:
     """Name the class of pictures, with its probability; of labelled ones, count how many are right."""
-    from warmstart.metafeat.device import cpu_threads
     from warmstart.prediction import predict as predict_images
 
     if sort_into is not None and labelled.dataset is not None:

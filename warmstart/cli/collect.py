@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from warmstart.cli.errors import log_in_options
 from warmstart.cli.options import RayOptions
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
-from warmstart.histories.collect import Job, Machines
+from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted
 from warmstart.option import option, option_of
-from warmstart.studies.objectives.metric import Scale
+from warmstart.studies.objectives.metric import Metric, Scale
 from warmstart.studies.options import Outputs, Problem, Search
 from warmstart.training.collection.settings import CollectionSettings
 
@@ -50,7 +51,6 @@ class ScriptOptions:
         if self == ScriptOptions():
             return None
 
-        from warmstart.studies.objectives.metric import Metric
         from warmstart.studies.own_workload import OwnScript, parse_amount
         from warmstart.studies.tune_options import with_printed_metric
 
@@ -105,8 +105,6 @@ def collect(
     shell: Shell,
 ) -> None:
     """Measure the same configurations on every dataset. Resumes after any interruption, even a kill."""
-    from warmstart.cli.errors import log_in_options
-    from warmstart.histories.collect import collect_into
     from warmstart.training.collection.cell_queue import log as cell_log
     from warmstart.training.collection.plan import parse_time
 

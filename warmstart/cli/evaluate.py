@@ -10,6 +10,10 @@ import typer
 from warmstart.cli.options import HistoryOptions, Threads
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
+from warmstart.history_store.errors import UsageError
+from warmstart.locations import history_path, model_path, usual_model
+from warmstart.metafeat.device import cpu_threads
+from warmstart.metafeat.model_file import read_header
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 
@@ -61,11 +65,7 @@ def evaluate(
     Regret is that of the best configuration so far, 0 = the dataset's best, 1 = its worst; the mean over datasets.
     """
     from warmstart.default_workload import measured_history
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
-    from warmstart.locations import history_path, model_path
-    from warmstart.metafeat.device import cpu_threads
-    from warmstart.metafeat.model_file import read_header
     from warmstart.models.evaluate import (
         as_document,
         check_calibrates,
@@ -159,7 +159,6 @@ def _reports(
     show: Callable[[int, int, str], None] | None,
 ) -> list[dict[str, Any]]:
     """Evaluate measured queries, or a history and tables."""
-    from warmstart.locations import usual_model
     from warmstart.models.evaluate import check_trains_nothing, evaluate_history, evaluate_table
     from warmstart.models.query_evaluation import evaluate_queries
 

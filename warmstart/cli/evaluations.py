@@ -11,8 +11,11 @@ from warmstart.cli.options import DatasetArgument, DatasetOptions, HistoryFile, 
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.record_run import RecordCall, record_run
 from warmstart.cli.shell import Shell
+from warmstart.exports import check_exportable
 from warmstart.histories.import_request import ImportRequest
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_shell, some_of
+from warmstart.locations import history_path
 from warmstart.option import MOST_SEED, option, option_of
 from warmstart.suggestions.lookup import Lookup
 
@@ -62,7 +65,6 @@ def add(
     from warmstart.histories.import_runs import check_names_no_dataset, plan_import_request, read_import_source
     from warmstart.history_store.external_import import carry_out
     from warmstart.history_store.history import History
-    from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
 
     path = history_path(history)
@@ -147,9 +149,7 @@ def remove(
     """Remove a dataset with its images and evaluations, or what a bundle brought. Asks first, unless --yes."""
     from warmstart.histories.merged import drop_merged
     from warmstart.histories.unmerge import remove_bundle
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
-    from warmstart.locations import history_path
     from warmstart.suggestions.other_sizes import drop_smaller_parts
     from warmstart.suggestions.references import drop_references
 
@@ -243,11 +243,9 @@ def export(
     shell: Shell,
 ) -> None:
     """Export all evaluations as CSV, Parquet or text shards. Images are not exported."""
-    from warmstart.exports import check_exportable
     from warmstart.history_store.exchange import export_history
     from warmstart.history_store.history import History
     from warmstart.history_store.shards import write_shards
-    from warmstart.locations import history_path
 
     path, target = history_path(history), Path(out)
     if target.suffix:

@@ -9,8 +9,9 @@ from warmstart.cli.options import HistoryByName, one_of
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.errors import UsageError
+from warmstart.locations import history_path
 from warmstart.models.recipe import Recipe
-from warmstart.models.train import TrainingRun
+from warmstart.models.train import TrainingRun, train_model
 
 
 @takes_options
@@ -36,9 +37,6 @@ def fit_similarity(
     Writes OUT, the learning curves OUT.curves.json and, where matplotlib is installed, OUT.curves.png, and the embeddings
     of all datasets into the history.
     """
-    from warmstart.locations import history_path
-    from warmstart.models.train import train_model
-
     named = one_of("history", path, history)
     if named is None:
         msg = "Give a history: `warmstart fit-similarity mine.h5 --out mine.safetensors`."

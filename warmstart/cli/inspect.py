@@ -8,6 +8,7 @@ from warmstart.cli.options import HistoryArgument, HistoryOptions, ModelOptions,
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store.wording import counted, in_short
+from warmstart.locations import stored_hash
 
 
 @takes_options
@@ -49,7 +50,6 @@ def show(
     from warmstart.default_workload import measured_history
     from warmstart.histories.listing import describe, summary
     from warmstart.history_store.history import History
-    from warmstart.locations import stored_hash
 
     history = source.history
     if name is not None and history is None and "::" in name:

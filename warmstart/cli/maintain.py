@@ -17,7 +17,7 @@ from warmstart.history_store.verify import restore as bring_back
 from warmstart.history_store.verify import upgrade as rewrite
 from warmstart.history_store.verify import verify as check
 from warmstart.history_store.wording import counted
-from warmstart.locations import shipped_history
+from warmstart.locations import history_path, shipped_history
 from warmstart.spaces import space_text
 
 
@@ -95,8 +95,6 @@ def verify(
     shell: Shell,
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
-    from warmstart.locations import history_path
-
     named = one_of("history", path, history)
     location = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(location) if restore else check(location)
@@ -147,8 +145,6 @@ def compact(
 
     Images that are left out stay in the backup until the next write.
     """
-    from warmstart.locations import history_path
-
     path = history_path(history)
     with History.open(path, write=out is None) as opened:
         before, dropped = path.stat().st_size, drop_images and out is None and opened.holds_images
@@ -172,8 +168,6 @@ def upgrade(
 
     The old file becomes the backup.
     """
-    from warmstart.locations import history_path
-
     path = history_path(history)
     row = {"history": str(path), "upgraded": rewrite(path)}
     shell.result({"schema_version": 1, **row}, [row])

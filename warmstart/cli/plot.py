@@ -1,5 +1,6 @@
 """`plot map | ccov | regret | run`: pictures as PNG or SVG."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,6 +8,8 @@ import typer
 from warmstart.cli.options import DatasetArgument, DatasetOptions, HistoryOptions, ModelOptions, SeedOption
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
+from warmstart.cli.studies import draw
+from warmstart.history_store.errors import UsageError
 from warmstart.suggestions.lookup import Lookup
 
 MostOption = Annotated[int, typer.Option("--most", min=0, help="Rows of the picture: the nearest; 0 = all.")]
@@ -26,8 +29,6 @@ def map_(
 
     Near means that the same configurations do well.
     """
-    from pathlib import Path
-
     from warmstart.plots.style import check_target
 
     check_target(Path(out))
@@ -81,11 +82,8 @@ def ccov(
 
     Bars for a few datasets, dots for many.
     """
-    from pathlib import Path
-
     from warmstart.default_workload import measured_history
     from warmstart.histories.ccov import centres_of, drop_undefined, most_uneven
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
@@ -150,8 +148,6 @@ def regret(
 
     The paper's figures too, if they are in the report.
     """
-    from pathlib import Path
-
     from warmstart.plots.read_study import read_reports, table_stems
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
@@ -198,13 +194,10 @@ def run(
     shell: Shell,
 ) -> None:
     """Draw a study, or a run of the optimiser: errors over time, importance, parallel coordinates, slices, curves."""
-    from pathlib import Path
-
     from warmstart.plots.style import check_target
 
     target = Path(out)
     check_target(target)
-    from warmstart.cli.studies import draw
     from warmstart.plots.read_study import read_run_or_study
 
     contents = read_run_or_study(record, study=study)

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from warmstart.cli.shell import Shell
+from warmstart.history_store.errors import UsageError
 from warmstart.option import MOST_SEED, Option, option, options_of, required
 
 if TYPE_CHECKING:
@@ -130,8 +132,6 @@ def record_run(call: RecordCall) -> None:
 
 
 def _check_one_target(history: str | None, server: str | None) -> None:
-    from warmstart.history_store.errors import UsageError
-
     if (history is None) == (server is None):
         msg = (
             "Give a history file, `warmstart history record mine.h5`, or --server."
@@ -162,8 +162,6 @@ def _append_run(history: str | None, evaluation: "Evaluation") -> tuple[str, int
 
 def _send_run(server: str, run: "Evaluation") -> int:
     """Record a run on a server; return the number of runs of its history."""
-    from math import isnan
-
     from warmstart.client import Client
 
     with Client(server) as client:

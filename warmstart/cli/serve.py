@@ -11,6 +11,7 @@ from warmstart.cli.shell import Shell, write
 from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.extras import require_extra
+from warmstart.service.logs import log_to_stderr
 from warmstart.service.options import ServiceOptions
 
 
@@ -97,7 +98,6 @@ def serve(
         state = check_config(settings)
         shell.result({"schema_version": 1, **state}, [{"part": part, "state": text} for part, text in state.items()])
         return
-    from warmstart.service.logs import log_to_stderr
     from warmstart.service.server import run_server
 
     log_to_stderr(quiet=shell.quiet)

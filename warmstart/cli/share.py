@@ -11,6 +11,7 @@ from warmstart.cli.shell import Shell
 from warmstart.history_store.bundle.file import write_bundle
 from warmstart.history_store.history import History
 from warmstart.history_store.wording import in_shell, some_of
+from warmstart.locations import history_path
 
 if TYPE_CHECKING:
     from warmstart.histories.merge import MergePlan
@@ -40,7 +41,6 @@ def bundle(
     In a folder the file is named by its content.
     """
     from warmstart.histories.bundle import bundle_history
-    from warmstart.locations import history_path
 
     path = history_path(history)
     with History.open(path) as opened, shell.images_progress() as progress:
@@ -116,7 +116,6 @@ def quarantine(
     """List merged runs in quarantine, which are not used because they do not fit; or release them."""
     from warmstart.histories.merge import quarantine_of
     from warmstart.histories.merge import release as let_answer
-    from warmstart.locations import history_path
 
     path = history_path(history)
     with History.open(path, write=bool(release)) as opened:

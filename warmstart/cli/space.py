@@ -8,6 +8,9 @@ import typer
 
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write_program
+from warmstart.history_store.errors import MissingPathError, StorageError
+from warmstart.history_store.wording import in_words
+from warmstart.script_space import propose_space
 
 _EXAMPLE = """\
 # One hyperparameter a line: its name, and the values that it may have. Keep what fits, delete the rest.
@@ -50,9 +53,6 @@ def from_script(
     shell: Shell,
 ) -> None:
     """Propose a search space from the arguments of a script, to be edited. The script is read, not run."""
-    from warmstart.history_store.errors import MissingPathError
-    from warmstart.script_space import propose_space
-
     path = Path(script)
     if not path.is_file():
         msg = f"expected a Python file, got {script}. Check the path."
@@ -70,9 +70,6 @@ def _write(shell: Shell, text: str, out: str | None) -> None:
     Raises:
         StorageError: the file is there, or cannot be written.
     """
-    from warmstart.history_store.errors import StorageError
-    from warmstart.history_store.wording import in_words
-
     if out is None:
         sys.stdout.flush()
         write_program(text)

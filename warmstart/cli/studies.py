@@ -1,6 +1,8 @@
 """`studies list | show | plot | export | delete | rename`: the studies of a storage."""
 
+import sys
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,8 +10,9 @@ import typer
 from warmstart.cli.options import RawOption, SeedOption, one_of
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
+from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.quoting import with_config
-from warmstart.history_store.wording import in_shell
+from warmstart.history_store.wording import counted, in_shell
 
 if TYPE_CHECKING:
     from warmstart.studies.objectives.metric import Metric
@@ -53,8 +56,6 @@ def list_(
 
 def _study_rows(store: Any, name: str, read: Any, shell: Shell) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the row of a study, and the one for people; for one that cannot be read its name alone, with a note."""
-    from warmstart.history_store.errors import WarmstartError
-
     try:
         record: StudyRecord = read(store, name)
     except WarmstartError as error:
@@ -197,8 +198,6 @@ def plot(
     shell: Shell,
 ) -> None:
     """Draw a study: best so far, importance, parallel coordinates, slices, learning curves."""
-    from pathlib import Path
-
     from warmstart.plots.style import check_target
     from warmstart.studies.results.study_record import choose_study, file_stem, read_study_record
     from warmstart.studies.state.reading import open_to_read
@@ -238,8 +237,6 @@ def export(
     shell: Shell,
 ) -> None:
     """Write the trials of a study as a table, as JSON, or as a page with pictures that needs no network."""
-    from pathlib import Path
-
     from warmstart.studies.output_paths import study_folder
     from warmstart.studies.results.export import check_export, write_trials
     from warmstart.studies.results.study_record import choose_study, read_study_record
@@ -272,7 +269,6 @@ def delete(
     shell: Shell,
 ) -> None:
     """Delete a study with its trials and their folders. Asks first, unless --yes; its report stays."""
-    from warmstart.history_store.wording import counted
     from warmstart.studies.output_paths import delete_study
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
@@ -318,10 +314,6 @@ def confirmed(question: str, subject: str, *, yes: bool) -> bool:
     Raises:
         UsageError: there is no terminal to ask in.
     """
-    import sys
-
-    from warmstart.history_store.errors import UsageError
-
     if not yes and not sys.stdin.isatty():
         msg = f"studies delete: expected --yes, as there is no terminal to ask in, got none. Add --yes to delete {subject}."
         raise UsageError(msg)

@@ -1,6 +1,7 @@
 """`tune`: tune an objective, starting from the history's suggestions."""
 
 import contextlib
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,8 +174,6 @@ def tune(
 
 def _rehearse(shell: Shell, paths: list[str], options: dict[str, Any]) -> None:
     """Rehearse a trial, and print what was found; the exit code is 5 where a study would have no result."""
-    import shlex
-
     from warmstart.histories.import_runs import parse_pairs
     from warmstart.studies.rehearsal import rehearse
     from warmstart.studies.tune_options import TuneOptions

@@ -9,21 +9,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from warmstart.history_store.canonical import images_of, resolved
 from warmstart.history_store.errors import DataError, ManifestError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.json_text import finite, parse_json
+from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
 from warmstart.history_store.wording import in_words
+from warmstart.metafeat.device import resolve_device
 from warmstart.option import option, option_of
 from warmstart.suggestions.lookup import Lookup
+from warmstart.training.collection.settings import CollectionSettings
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
-    from warmstart.history_store.manifest import Manifest
     from warmstart.history_store.records import Config, DatasetInfo
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.own_workload import OwnScript, OwnWorkload
     from warmstart.training.collection.progress import CollectionProgress, CollectReport
-    from warmstart.training.collection.settings import CollectionSettings
     from warmstart.training.workloads import Workload
 
 WORKERS = 2
@@ -77,7 +79,6 @@ class Machines:
     @contextlib.contextmanager
     def configured(self, settings: "CollectionSettings", *, has_device: bool) -> "Iterator[CollectionSettings]":
         """Connect to the cluster and yield the settings with executor, workers and, unless a script chooses it, device."""
-        from warmstart.metafeat.device import resolve_device
         from warmstart.training.collection.measure import limit_of
 
         if self.cluster is None:
@@ -124,7 +125,6 @@ def collect_into(
     """
     from warmstart.history_store.history import History
     from warmstart.training.collection.collect import collect_cells
-    from warmstart.training.collection.settings import CollectionSettings
 
     job, machines, settings = job or Job(), machines or Machines(), settings or CollectionSettings()
     first_configs = () if first is None else read_configs(first)
@@ -313,7 +313,6 @@ def _image_paths(
 
 def _has_images_of(info: "DatasetInfo", path: Path) -> bool:
     """Tell whether a dataset's images lie at a path; compare the content unless the record's path is absolute."""
-    from warmstart.history_store.canonical import images_of
     from warmstart.history_store.readers import open_images
 
     if not images_of(str(path)).exists():
@@ -364,9 +363,6 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         MissingPathError: a path that is not there.
         DataError: a manifest that does not fit the schema, or two of one name.
     """
-    from warmstart.history_store.canonical import images_of, resolved
-    from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
-
     by_name: dict[str, Manifest] = {}
     for path in paths:
         if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):

@@ -11,6 +11,7 @@ from warmstart.histories.import_request import ImportRequest
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.wording import in_shell, some_of
 from warmstart.integrations.importers.registry import TABLES, read_source
@@ -116,7 +117,6 @@ def _dataset_name(history: "History", dataset: str) -> str:
     is_path = there or dataset.startswith(("sklearn:", "torchvision:"))
     if dataset in history.names or not is_path:
         return dataset
-    from warmstart.history_store.readers import open_images
 
     content = open_images(dataset).fingerprint("content")
     name = next((info.name for info in history.datasets if info.fingerprint == content), None)

@@ -17,6 +17,8 @@ from warmstart.history_store.quoting import in_json
 from warmstart.history_store.wording import some_of
 from warmstart.locations import usual_model
 from warmstart.metafeat.cache import cache_folder
+from warmstart.metafeat.device import resolve_device
+from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import Extractor
 from warmstart.models.evaluation_settings import EvaluationSettings
@@ -90,8 +92,6 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
         chosen, notes = choose_datasets(history) if needs_images else (None, [])
         table = history_table(history, path.name, chosen)
         if landmarks is not None:
-            from warmstart.training.evaluation.metrics import feature_metric
-
             features = np.array([landmarks[name] for name in table.datasets])
             by_name = {name: feature_metric(features) for name in metric_names}
             report = _report(table, by_name, plan, LEARNED, figure_metrics={}, progress=progress, metric_names=kinds)
@@ -117,7 +117,6 @@ def stored_landmarks(history: "History") -> dict[str, NDArray[np.float64]] | Non
     Its model standardises them and has nothing to train, so that a fold needs no image.
     """
     from warmstart.metafeat.embed import is_landmarks
-    from warmstart.metafeat.model_file import read_header
     from warmstart.suggestions.references import read_references
 
     if history.holds_images:
@@ -184,7 +183,6 @@ class HistoryMetrics:
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train the missing models of the folds and return their metric."""
-        from warmstart.metafeat.device import resolve_device
         from warmstart.training.evaluation.fold_models import FoldModels
 
         models = FoldModels(
@@ -352,8 +350,6 @@ def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots:
     """
     notes = []
     if out is not None:
-        from warmstart.metafeat.files import replace_file
-
         replace_file(out, (in_json(as_document(reports)) + "\n").encode())
         notes.append(f"Wrote {out}.")
     if plots is not None:

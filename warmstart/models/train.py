@@ -13,6 +13,8 @@ from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import finite
 from warmstart.history_store.wording import some_of, suggest_names
+from warmstart.metafeat.device import cpu_threads, resolve_device
+from warmstart.metafeat.embed import embed_history
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.models.recipe import Recipe
 from warmstart.option import MOST_SEED, option, option_of
@@ -72,8 +74,6 @@ def train_model(
         ImagesMissingError: a history without images.
         StorageError: a file that cannot be written.
     """
-    from warmstart.metafeat.device import resolve_device
-
     recipe, run = recipe or Recipe(), run or TrainingRun()
     check_replaceable("out", out, read_header, "a model")
     checkpoint = _checkpoint(out, resume=run.resume)
@@ -140,7 +140,6 @@ def _train(
     progress: Callable[[int, int, str], None] | None,
 ) -> "tuple[TrainedSiamese, list[str]]":
     """Train on the suitable datasets; return the model and notes."""
-    from warmstart.metafeat.device import cpu_threads
     from warmstart.training.siamese.from_history import train_from_history
 
     limit = None if run.budget is None else parse_time(run.budget, param="budget")
@@ -174,8 +173,6 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
 
 def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
     """Store the model's embeddings and references in the history; return notes."""
-    from warmstart.metafeat.embed import embed_history
-
     with History.open(history) as opened:
         pictured = [name for name in opened.names if opened.has_images(name)]
         vectors = embed_history(opened, pictured, header, device=run.device, threads=run.threads)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from warmstart.history_store.canonical import images_of, without_arrangement
 from warmstart.history_store.quoting import in_markup
@@ -17,6 +18,7 @@ from warmstart.locations import PathLike
 from warmstart.prediction import thumbnails
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.judgement import ClassRight, Judgement
+from warmstart.tables import table
 
 STYLE = """
 .big { font-size: 2.1rem; font-weight: 650; margin: .2rem 0; line-height: 1.15 } .soft { color: var(--soft) }
@@ -116,8 +118,6 @@ def _by_class(judgement: Judgement, record: Mapping[str, Any]) -> str:
 
 
 def _matrix(confusion: Sequence[Mapping[str, Any]]) -> str:
-    from warmstart.tables import table
-
     return f'<div class="wide">{table("A row for each true class, a column for each answer", confusion)}</div>'
 
 
@@ -295,8 +295,6 @@ class _Shots(dict[str, str]):
 
 
 def _jpeg_url(pixels: NDArray[np.uint8]) -> str:
-    from PIL import Image
-
     buffer = BytesIO()
     Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels).save(buffer, format="jpeg", quality=_QUALITY)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

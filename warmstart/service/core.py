@@ -16,6 +16,7 @@ from fastapi import Depends, Request
 from warmstart.default_workload import is_history_named, is_model_named, shipped_extractors
 from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token, TokenFile
 from warmstart.service.followed import Followed
@@ -27,6 +28,7 @@ from warmstart.service.webhook import Webhook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.training.workloads import load_classifier
 
 if TYPE_CHECKING:
     from warmstart.service.study_views import StudyViews
@@ -140,8 +142,6 @@ class Service:
         Raises:
             ModelError: no classifier, or a damaged one.
         """
-        from warmstart.training.workloads import load_classifier
-
         assert self.settings.classifier is not None  # noqa: S101  the route checks
         with self.predicting:
             if self._classifier is None:
@@ -181,8 +181,6 @@ class Service:
 
     def embedded_or_empty(self) -> EmbeddedHistory | None:
         """Return the history; None if it has no datasets yet. Raises as `embedded`."""
-        from warmstart.history_store.history import History
-
         try:
             return self.embedded()
         except UsageError:  # of an empty history, or of another call

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Header, Path, Request, Response
@@ -15,10 +15,12 @@ from warmstart.histories.listing import dataset_rows, describe, summary
 from warmstart.history_store.bundle.records import without_mark
 from warmstart.history_store.errors import DataError, HistoryReadOnlyError, UsageError
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
 from warmstart.history_store.json_text import finite
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.history_store.space import space_names, with_logarithms
 from warmstart.locations import history_path, is_shipped, stored_hash
+from warmstart.plots.plane import fit_plane
 from warmstart.service.auth import Token
 from warmstart.service.bodies import KEY, Body, Name, StrictRoute, plain_key, problems
 from warmstart.service.core import Reader, Service, Shared, audit, writes
@@ -29,9 +31,6 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.records import DatasetPage, DatasetRecord, HistoryRecord, MapRecord, RunPage
 from warmstart.service.suggestions import DescriptorOrId
 from warmstart.suggestions.embedded_history import file_state
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 router = APIRouter(tags=["history"], route_class=StrictRoute)
 Key = Annotated[
@@ -216,8 +215,6 @@ class MapRequest(Body):
 @router.post("/map", response_model=None, responses={**problems(404), 200: {"model": MapRecord}})
 def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Return a map of the history's datasets in a plane, with a descriptor's position."""
-    from warmstart.plots.plane import fit_plane
-
     descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
     embedded = service.embedded(descriptor)
     if embedded.model is None:
@@ -242,8 +239,6 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
 
 def open_history(service: Service, *, write: bool = False) -> "History":
     """Open the server's history; raises as `History.open`."""
-    from warmstart.history_store.history import History
-
     return History.open(history_path(service.settings.history), write=write)
 
 

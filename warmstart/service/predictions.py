@@ -18,6 +18,7 @@ from warmstart.service.core import Service, Shared, audit, writes
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import PICTURES
 from warmstart.service.uploads import counted_upload
+from warmstart.training.workloads.classifier_images import to_channels
 
 if TYPE_CHECKING:
     from warmstart.training.workloads import Classifier
@@ -81,8 +82,6 @@ def _decoded(content: bytes, classifier: "Classifier") -> NDArray[np.uint8]:
     Raises:
         DataError: no picture, or one beyond the limits.
     """
-    from warmstart.training.workloads.classifier_images import to_channels
-
     command = [sys.executable, "-P", "-m", "warmstart.service.decode_picture", str(classifier.size)]
     try:
         process = subprocess.run(command, input=content, capture_output=True, timeout=TIME_S, check=False)  # noqa: S603  our own module

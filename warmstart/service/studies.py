@@ -11,6 +11,7 @@ from anyio import current_time, to_thread
 from fastapi import APIRouter, Request, Response
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.locations import glance, history_path
 from warmstart.service.auth import LOOPBACK_TOKEN, Token
 from warmstart.service.bodies import StrictRoute, plain_key, problems
@@ -39,14 +40,18 @@ from warmstart.service.study_bodies import (
 )
 from warmstart.service.study_records import study_record, trial_record
 from warmstart.service.turns import Turns
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.objectives.metric import ContradictionError
 from warmstart.studies.objectives.result import one_line
+from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.lease import TOKEN_END
+from warmstart.studies.state.spec import StudySpec, multitask_surrogates
+from warmstart.suggestions.lookup import Sources
+from warmstart.training.workloads import get_workload
 
 if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
-    from warmstart.studies.objectives.base import Outcome
     from warmstart.studies.state.leased_trials import LeasedTrial, LeasedTrials
-    from warmstart.studies.state.spec import StudySpec
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
 
@@ -99,7 +104,6 @@ def _begin_study(body: StudyRequest, service: Service, token: Token) -> tuple[bo
 
     def complete(plan: "StudySpec") -> "StudySpec":
         from warmstart.studies.history.warm_start import ask_history
-        from warmstart.suggestions.lookup import Sources
 
         if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan
@@ -327,8 +331,6 @@ def tell(
 
 def list_studies(service: Service) -> list[dict[str, Any]]:
     """Return the studies of warmstart in the order in which they were begun; raises `StorageError`."""
-    from warmstart.studies.state.attributes import PLAN
-
     if service.studies.is_empty:
         return []
     with service.studies.store() as store:
@@ -344,8 +346,6 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
 
 def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
     """Build the specification of a study from a request; notes for people are appended to `notes`."""
-    from warmstart.history_store.space import dump_space, load_space
-    from warmstart.studies.state.spec import StudySpec
     from warmstart.suggestions.initial_configs import convert_initial
 
     _check_surrogate(body.surrogate)
@@ -414,8 +414,6 @@ def _check_surrogate(name: str) -> None:
 
 def _check_members(body: StudyRequest) -> None:
     """Check the names of studies that are tuned together."""
-    from warmstart.studies.state.spec import multitask_surrogates
-
     members = body.members
     if members and (len(members) < 2 or len(set(members)) < len(members) or body.name not in members):
         detail = f"expected the names of at least two studies, each once, {body.name[:80]!r} among them, got {', '.join(members)[:200]}. Leave `members` out for one study alone."
@@ -433,7 +431,6 @@ def _objective(body: StudyRequest) -> dict[str, str | None]:
     if is_script or body.workload is None:
         function = body.objective if is_script else "remote"
         return {"function": function, "command": body.command, "workload": None, "target_budget": None}
-    from warmstart.training.workloads import get_workload
 
     budget = body.target_budget or get_workload(body.workload).budgets[0]
     return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}
@@ -458,7 +455,6 @@ def _error_of(error: float | None, value: float | None, plan: "StudySpec") -> fl
         raise ProblemError(422, "Two results", "expected an error or a value, got both. Give one.", pointer="/value")
     if value is None:
         return error
-    from warmstart.studies.objectives.metric import ContradictionError
 
     try:
         return plan.measure.to_error(value)
@@ -468,8 +464,6 @@ def _error_of(error: float | None, value: float | None, plan: "StudySpec") -> fl
 
 def _outcome(body: TellRequest, plan: "StudySpec") -> "Outcome":
     """Build the outcome of a trial from a request."""
-    from warmstart.studies.objectives.base import Outcome, TrialStatus
-
     error = _error_of(body.error, body.value, plan)
     status = TrialStatus(body.status or ("failed" if error is None else "ok"))
     has_error = status in (TrialStatus.OK, TrialStatus.DIVERGED)

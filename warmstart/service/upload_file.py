@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from PIL import Image, UnidentifiedImageError
+
 from warmstart.history_store import system
 from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.history_store.images import DatasetWarning
@@ -90,8 +92,6 @@ def check_pixels(folder: Path, most: int) -> None:
     Raises:
         DataError: too many pixels.
     """
-    from PIL import Image, UnidentifiedImageError
-
     left = most
     for path in sorted(folder.rglob("*")):
         if not path.is_file():

@@ -15,12 +15,14 @@ from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import plain_fault
 from warmstart.studies.output_paths import delete_study
+from warmstart.studies.results.study_record import study_names
 from warmstart.studies.state.removal import begins_anew, count_trials
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, open_store
 from warmstart.studies.state.trial_queue import find_plan
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, default_name
+from warmstart.training.workloads import get_workload
 
 if TYPE_CHECKING:
     from warmstart.suggestions.query import Query
@@ -83,8 +85,6 @@ def _dataset_word(dataset: str) -> str:
 
 def _space_word(options: TuneOptions, workload: str) -> list[str]:
     """Return the name of a space other than the workload's usual one; empty for that."""
-    from warmstart.training.workloads import get_workload
-
     if not isinstance(options.space, str):
         return [] if options.space is None else ["space"]
     name = options.space.removeprefix(f"{workload}:")
@@ -183,8 +183,6 @@ def _all_without_result(store: Store, stored: Mapping[str, StudySpec | None]) ->
 
 def stored_plans(store: Store, names: Sequence[str]) -> dict[str, StudySpec | None]:
     """Return the plans of those of the names that are studies; None for a study of another program."""
-    from warmstart.studies.results.study_record import study_names
-
     existing = set(study_names(store)).intersection(names)
     return {name: find_plan(store, name) for name in names if name in existing}
 

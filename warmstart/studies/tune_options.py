@@ -23,6 +23,7 @@ from warmstart.history_store.wording import counted
 from warmstart.integrations.trackers.registry import find_tracker
 from warmstart.locations import glance, history_path
 from warmstart.option import check_keywords
+from warmstart.spaces import space_text
 from warmstart.studies.execution.gpus import chosen_gpus, visible_gpus
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
@@ -265,8 +266,6 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
         Pictures with more pixels than the images of the workload's usual space get its larger one, and so does a plan of
         limited time.
         """
-        from warmstart.spaces import space_text
-
         if self.space is not None:
             return space_text(self.space)
         workload = self.own_workload

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from warmstart.history_store.file.snapshot import Snapshot
 from warmstart.history_store.wording import counted, in_shell, some_of
 from warmstart.measured_with import measured_with
 from warmstart.metafeat import index_file
+from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 from warmstart.metafeat.index import DatasetIndex
 from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
@@ -112,7 +114,6 @@ def embed_missing(
 
     `progress` is called with the numbers of datasets embedded and of all, whenever one is computed.
     """
-    from warmstart.metafeat.cache import EmbeddingCache, cache_folder
     from warmstart.metafeat.embed import embed_history, stored_sample
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
@@ -149,8 +150,6 @@ def _embed_from_features(
 
 def sample_mark(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
     """Return a digest of a dataset's stored images and labels."""
-    from hashlib import sha256
-
     digest = sha256(np.ascontiguousarray(images).tobytes())
     digest.update(np.ascontiguousarray(labels).tobytes())
     return f"sample:{digest.hexdigest()}"

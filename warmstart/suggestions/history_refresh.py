@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.history import History
+from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 from warmstart.metafeat.feature_names import FEATURES
 from warmstart.metafeat.index import DatasetIndex, distances_to
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
+from warmstart.metafeat.sample_statistics import sample_statistics
 from warmstart.suggestions.embeddings import embed_missing, fits_model, incomparable_names, sample_mark
 from warmstart.suggestions.references import (
     References,
@@ -18,11 +21,6 @@ from warmstart.suggestions.references import (
     read_references,
     store_references,
 )
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
-    from warmstart.metafeat.cache import EmbeddingCache
-
 
 LEAST_DATASETS = 5
 """Least datasets to measure the movement of distances."""
@@ -62,8 +60,6 @@ def store_embeddings(
         ModelMismatchError: the model is for images of another size.
         ImagesMissingError: no dataset has images to compute embeddings from.
     """
-    from warmstart.history_store.history import History
-
     header = read_header(model)
     # Check that the history can be written before anything is computed.
     with History.open(history, write=True):
@@ -187,8 +183,6 @@ def compute_statistics(
 
     `cache` keeps them in the cache folder, by images and model.
     """
-    from warmstart.metafeat.cache import EmbeddingCache, cache_folder
-
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     rows = [_statistics(history, name, model, store) for name in _with_progress(names, progress)]
     effects, pixels, features = zip(*rows, strict=True)
@@ -203,7 +197,6 @@ def _statistics(
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return class signal, pixel statistics and features of a dataset, from the cache if possible."""
     from warmstart.metafeat.embed import describe_images, feature_names, stored_sample
-    from warmstart.metafeat.sample_statistics import sample_statistics
 
     images, labels = stored_sample(history, name, None if model is None else model.spec)
     key = (sample_mark(images, labels), "" if model is None else model.hash, _CACHE_KEY)

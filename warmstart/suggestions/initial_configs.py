@@ -14,6 +14,7 @@ from warmstart.history_store.errors import DataError, MissingPathError, UsageErr
 from warmstart.history_store.hyperparameter_names import meaning_of
 from warmstart.history_store.quoting import PREFIX, from_csv, plain_value
 from warmstart.history_store.records import Value
+from warmstart.history_store.space_yaml import read_yaml
 from warmstart.suggestions.answer import RESULT_COLUMNS
 
 if TYPE_CHECKING:
@@ -152,7 +153,6 @@ def _read_file(path: Path) -> list[Any]:
     if path.suffix.lower() in (".csv", ".tsv"):
         columns = read_csv(path, "a CSV file of configurations").numeric_columns()
         return [_cells(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
-    from warmstart.history_store.space_yaml import read_yaml
 
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]

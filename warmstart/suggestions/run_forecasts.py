@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
 from warmstart.history_store.axes import coordinates
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.suggestions.expectations import views
@@ -19,7 +20,6 @@ from warmstart.suggestions.expectations import views
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.history_store.history import History
     from warmstart.suggestions.location import Location
 
 MANY = 200
@@ -83,7 +83,6 @@ def fit_run_forecasts(
 
     Returns: the forecasts; None with too few learning curves, or no hyperparameter in common with the space.
     """
-    from warmstart.history_store.history import History
     from warmstart.suggestions.translation import translate
 
     embedded, near = location.embedded, location.with_runs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.external_runs import as_columns
 from warmstart.history_store.hyperparameter_names import BROADER_RULE
 from warmstart.history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
 from warmstart.history_store.records import Value
@@ -283,8 +284,6 @@ def translate_configs(
     Raises:
         UsageError: names that neither has.
     """
-    from warmstart.history_store.external_runs import as_columns
-
     rows: list[Mapping[str, Any]] = list(configs)
     columns = as_columns(rows)
     wishes = Wishes(rename=rename, nearest=True, is_trusted=there is None)

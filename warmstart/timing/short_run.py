@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.records import Config
 from warmstart.measured_with import workload_of
+from warmstart.metafeat.device import resolve_device
 from warmstart.timing.forecast import whole_seconds
 
 if TYPE_CHECKING:
@@ -109,7 +110,6 @@ def measure_on(
         named = workload_of(origin)
         if named is None:
             return None
-        from warmstart.metafeat.device import resolve_device
         from warmstart.training.workloads import SourceDataset
 
         workload, budget = named

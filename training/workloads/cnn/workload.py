@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.extras import require_extra
 from warmstart.history_store.records import Config
+from warmstart.metafeat.device import open_device
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Member, Prepared, Report, TrainingResult, Workload
 from warmstart.training.workloads.cnn.budget import BUDGETS, Budget
@@ -92,7 +93,6 @@ class CNN(Workload):
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedCNN:
         """Standardise the images, at their stored size or `IMAGE_SIZE`, on the device."""
         self.check_installed()
-        from warmstart.metafeat.device import open_device
         from warmstart.training.workloads.cnn.train import TargetData
 
         torch_device = open_device(device)

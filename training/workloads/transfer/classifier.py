@@ -27,6 +27,7 @@ from warmstart.training.workloads.classifier_file import not_a_classifier, read_
 from warmstart.training.workloads.classifier_images import fitted_images
 from warmstart.training.workloads.familiar import Familiar
 from warmstart.training.workloads.stored_network import check_size, load_network
+from warmstart.training.workloads.transfer.onnx_file import write_onnx
 
 PREFIX = "warmstart."
 """Prefix of the names of tensors outside the first backbone."""
@@ -150,8 +151,6 @@ class TransferClassifier(Classifier):
 
     def write_onnx(self, path: Path) -> None:
         """Write an ONNX file, and the preparation of its pictures beside it as JSON; see `Classifier.write_onnx`."""
-        from warmstart.training.workloads.transfer.onnx_file import write_onnx
-
         write_onnx(self, path)
 
     def save(self, path: Path) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import Config
 from warmstart.history_store.splits import FRACTIONS
 from warmstart.metafeat.pretrained.backbones import PACKAGED
@@ -148,7 +149,6 @@ def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | 
 
     Returns: the names of the folders, or None if torchvision's `ImageFolder` reads the dataset differently.
     """
-    from warmstart.history_store.readers import open_images
     from warmstart.history_store.readers.folder import FolderSource
 
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config
+from warmstart.metafeat.device import open_device
 from warmstart.metafeat.pretrained.backbones import build_backbone, check_architecture, find_backbone, require_timm
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Prepared, Workload
@@ -219,7 +220,6 @@ class Transfer(Workload):
         require_timm()
         import timm  # noqa: F401  its import takes seconds, which must not count in a run
 
-        from warmstart.metafeat.device import open_device
         from warmstart.training.workloads.transfer.prepared import PreparedTransfer
 
         return PreparedTransfer(dataset, open_device(device))

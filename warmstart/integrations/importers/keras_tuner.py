@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,6 @@ def _epochs(trial: Mapping[str, Any]) -> float:
 
 
 def _with_space(runs: ForeignRuns, trials: Sequence[Mapping[str, Any]]) -> ForeignRuns:
-    from dataclasses import replace
-
     space: dict[str, ForeignParameter] = {}
     for trial in trials:
         for item in trial["hyperparameters"].get("space", []):

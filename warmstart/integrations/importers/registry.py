@@ -17,6 +17,7 @@ from warmstart.history_store.limits import first_bytes, ordinary_file
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
 from warmstart.history_store.wording import in_words
+from warmstart.integrations.importers.hpob import read_hpob
 
 READ = "tables of runs (.csv, .parquet), studies of Optuna, experiments of MLflow and Ray Tune, runs of Weights & Biases, SMAC3, timm, Ultralytics, Lightning, Hugging Face's Trainer, Keras Tuner, Ax, Syne Tune and TensorBoard, tables of HPO-B"
 _STEP = "Save its runs as a table: a column a hyperparameter, and one of the error."
@@ -225,7 +226,6 @@ def _read_ray(source: Path, *, metric: str | None) -> ForeignRuns:
 
 
 def _read_hpob(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    from warmstart.integrations.importers.hpob import read_hpob
 
     return read_hpob(Path(source), study=study), ()
 

@@ -16,7 +16,9 @@ from warmstart.arguments import check_positive
 from warmstart.bo.transfer.curve_forecast import OTHERS, SHARES
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
-from warmstart.suggestions.run_forecasts import RunForecasts
+from warmstart.history_store.space import load_space
+from warmstart.locations import history_path
+from warmstart.suggestions.run_forecasts import RunForecasts, fit_run_forecasts
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -157,11 +159,8 @@ def history_pruner(
         WarmstartError: as in `warmstart.suggest`.
     """
     from warmstart.default_workload import default_workload, is_history_named
-    from warmstart.history_store.space import load_space
-    from warmstart.locations import history_path
     from warmstart.spaces import read_space
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.run_forecasts import fit_run_forecasts
 
     _check_chance(chance)
     if n_steps is not None:

@@ -11,7 +11,9 @@ from warmstart.arguments import check_renames
 from warmstart.default_workload import default_workload, is_history_named
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.hyperparameter_names import both_scales
+from warmstart.history_store.space import load_space
 from warmstart.locations import PathLike, history_path
+from warmstart.spaces import read_space
 from warmstart.studies.state.attributes import ORIGIN, PROMISED, SOURCE, WARM
 
 if TYPE_CHECKING:
@@ -160,8 +162,6 @@ def _limited_k(k: int, history: PathLike | None, workload: str | None) -> int:
 def _space_of(space: SpaceLike | None, history: PathLike | None, workload: str | None) -> ConfigurationSpace:
     """Return the space from which enqueued values come: the study's, else the history's."""
     from warmstart.history_store.history import History
-    from warmstart.history_store.space import load_space
-    from warmstart.spaces import read_space
 
     if space is not None:
         return read_space(space)

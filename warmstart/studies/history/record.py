@@ -12,6 +12,7 @@ from warmstart.history_store.images import ImageSource
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import counted
+from warmstart.locations import is_shipped
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec
@@ -106,7 +107,6 @@ def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool =
         StorageError: a history that cannot be written.
     """
     from warmstart.history_store.history import History
-    from warmstart.locations import is_shipped
     from warmstart.suggestions.query import open_path
 
     if plan.dataset is None:

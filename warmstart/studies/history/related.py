@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import suggest_names
+from warmstart.locations import history_path
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 from warmstart.studies.state.spec import StudySpec
@@ -42,7 +43,6 @@ def ask_related(
         WarmstartError: a dataset, history or model that cannot be read; see `warmstart.Advisor.locate`.
     """
     from warmstart.history_store.history import History
-    from warmstart.locations import history_path
 
     path = history_path(history)
     has_images = plan.has_images if has_images is None else has_images

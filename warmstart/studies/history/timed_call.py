@@ -13,6 +13,7 @@ from warmstart.history_store.space import load_space, same_space, shown
 from warmstart.history_store.wording import counted, exact_duration
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
+from warmstart.metafeat.device import resolve_device
 from warmstart.studies.execution.pace import Pace, PlannedPace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
@@ -299,8 +300,6 @@ def warn_unrun_plan(call: TimedCall | None, result: TuneResult, spec: StudySpec,
 def warn_idle_cores(call: TimedCall, *, device: str) -> None:
     """Print that trials of a built-in network use one core, if there is time for more workers to load."""
     from joblib import cpu_count
-
-    from warmstart.metafeat.device import resolve_device
 
     if call.left > _WORTH_LOADING_S and resolve_device(device) == "cpu" and (cores := cpu_count()) > 1:
         call.on_message(f"Trials run one at a time, on 1 of {cores} cores: more `workers` use the others, too.")

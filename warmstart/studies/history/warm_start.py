@@ -18,6 +18,9 @@ from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import load_space, same_space
 from warmstart.history_store.wording import counted
 from warmstart.locations import glance, history_path, usual_model
+from warmstart.metafeat.broken_rows import left_out_pictures
+from warmstart.metafeat.device import resolve_device
+from warmstart.metafeat.model_file import read_header
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.state.spec import StudySpec, WarmConfig
@@ -114,7 +117,6 @@ def _is_young(plan: StudySpec, history: str | os.PathLike[str] | None) -> bool:
 
 def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
     """Return the advisor of a plan."""
-    from warmstart.metafeat.device import resolve_device
     from warmstart.suggestions.advisor import Advisor
 
     return Advisor(
@@ -130,7 +132,6 @@ def _warn_broken(
     query: Query | Descriptor | None, on_message: Callable[[str], object], skip_broken: SkipBroken
 ) -> None:
     """Print the pictures of a dataset that cannot be decoded."""
-    from warmstart.metafeat.broken_rows import left_out_pictures
     from warmstart.suggestions.query import Query
 
     if isinstance(query, Query):
@@ -153,7 +154,6 @@ def warn_of_images(
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
     """Return the sources with the history of the study, unless the dataset was described for another history."""
     from warmstart.descriptor import Descriptor
-    from warmstart.metafeat.model_file import read_header
 
     history = study_history(plan, sources)
     if isinstance(query, Descriptor) and read_header(usual_model(history, sources.model)).hash != query.extractor:

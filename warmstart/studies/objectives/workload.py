@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
+from warmstart.metafeat.device import resolve_device
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.training.processes.memory import reuse_freed_memory
@@ -123,7 +124,6 @@ def prepare(
         DataError: the dataset cannot be used.
         UsageError: torch has no such device.
     """
-    from warmstart.metafeat.device import resolve_device
     from warmstart.suggestions.query import open_path
 
     device_name = resolve_device(device)

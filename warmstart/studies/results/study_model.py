@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo import Optimizer
 from warmstart.bo.error_units import Band, ErrorUnits, all_equal
 from warmstart.bo.surrogates import Prediction
 from warmstart.history_store.errors import DataError
@@ -47,7 +48,6 @@ def model_study(record: StudyRecord, *, seed: int = 0) -> StudyModel:
     Raises:
         DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
     """
-    from warmstart.bo import Optimizer
     from warmstart.bo.diagnostics import read_run
     from warmstart.bo.importance import Importance, importance, profiles
 

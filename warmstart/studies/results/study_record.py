@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial
 from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.quoting import with_config
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
@@ -85,8 +86,6 @@ class StudyRecord:
     @property
     def space(self) -> ConfigurationSpace | None:
         """Return the space; None if the trials do not show it."""
-        from warmstart.history_store.space import load_space
-
         return load_space(self.space_json) if self.space_json else None
 
     @property
@@ -283,7 +282,6 @@ def settings_of_search(plan: StudySpec) -> dict[str, Any]:
 
 def _with_foreign_trials(record: StudyRecord, study: optuna.Study, trials: Sequence[FrozenTrial]) -> StudyRecord:
     """Return the record of a study of another program, with the space from its trials."""
-    from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
     from warmstart.integrations.optuna.space import space_of_trials, to_space
 
@@ -347,8 +345,6 @@ def is_report(document: Any) -> bool:
 
 
 def _from_entry(entry: Mapping[str, Any], storage: str) -> StudyRecord:
-    from warmstart.history_store.space import load_space
-
     settings, metric = entry["settings"], entry.get("metric")
     space = json.dumps(settings["space"])
     load_space(space)  # raises if it is no space

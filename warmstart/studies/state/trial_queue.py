@@ -18,12 +18,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
+import optuna
+from optuna.study import StudyDirection
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store import system
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Value
+from warmstart.history_store.space import load_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Search
 from warmstart.studies.state.attributes import (
@@ -51,7 +54,6 @@ from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import Store
 
 if TYPE_CHECKING:
-    import optuna
     from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage
     from optuna.study._frozen import FrozenStudy
@@ -85,7 +87,6 @@ class TrialQueue:
 
     def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
         """Create the queue of an open study; see `open_queue` for a study's name."""
-        from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.problem import Problem
         from warmstart.integrations.optuna.space import to_distributions
 
@@ -157,8 +158,6 @@ class TrialQueue:
 
     def observations(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
         """Return the ended trials as observations."""
-        from optuna.study import StudyDirection
-
         from warmstart.integrations.optuna.problem import read_trials
 
         return read_trials(trials, self._problem, StudyDirection.MINIMIZE).observations
@@ -422,8 +421,6 @@ def find_plan(store: Store, name: str) -> StudySpec | None:
     Raises:
         StorageError: the storage does not answer.
     """
-    import optuna
-
     with store.guard():
         try:
             study = optuna.load_study(study_name=name, storage=store.optuna)
@@ -439,8 +436,6 @@ def open_queue(store: Store, name: str) -> TrialQueue:
         DataError: no study of that name, or one of another program.
         StorageError: the storage does not answer.
     """
-    import optuna
-
     with store.guard():
         try:
             study = optuna.load_study(study_name=name, storage=store.optuna)
@@ -476,8 +471,6 @@ def begin(
         DataError: a study of another program.
         StorageError: the storage does not answer.
     """
-    import optuna
-
     direction: Literal["maximize", "minimize"] = "maximize" if new_plan.measure.maximize else "minimize"
     with store.guard():
         study = optuna.create_study(storage=store.optuna, study_name=name, direction=direction, load_if_exists=True)
