@@ -28,6 +28,8 @@ from warmstart.suggestions.other_sizes import after_minutes, fitting_datasets, s
 
 Look = tuple[NDArray[np.float64], float]
 OLD_SIDE = 32
+NORMAL_80 = 1.2816
+"""Standard deviations of half an 80 % interval."""
 FIRST = {"backbone": "tf_efficientnet_lite0", "depth": "s16+full", "flip_copies": False, "steps": 0}
 """The first head of a plan, at the largest size that was measured."""
 
@@ -69,6 +71,9 @@ def table(
     value, truth, numbers = np.array([each.value for each in told]), np.array(came), np.array(family)
     variance = truth * (1 - truth) / np.array(n)
     held = np.array([each.low <= truth[i] <= each.high for i, each in enumerate(told)], dtype=float)
+    chance = NORMAL_80 * np.sqrt(value * (1 - value) / np.array(n))  # of what came, if the promise were exact
+    low, high = (np.array([getattr(each, side) for each in told]) for side in ("low", "high"))
+    is_within = (truth >= value - np.hypot(value - low, chance)) & (truth <= value + np.hypot(high - value, chance))
     by_family = [(held - held.mean())[numbers == each].sum() for each in np.unique(numbers)]
     return {
         "datasets": len(set(names)),
@@ -79,6 +84,7 @@ def table(
         "bias": float(np.mean(value - truth)),
         "held": float(held.mean()),
         "its standard error": float(np.sqrt(np.square(by_family).sum())) / len(held),
+        "held with the chance in what came": float(is_within.mean()),
         "too pessimistic": float(np.mean([each.low > truth[i] for i, each in enumerate(told)])),
         "too optimistic": float(np.mean([each.high < truth[i] for i, each in enumerate(told)])),
         "width": float(np.mean([each.high - each.low for each in told])),
