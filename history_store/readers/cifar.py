@@ -14,9 +14,9 @@ from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.limits import ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, split_ranges
 from warmstart.history_store.readers.labels import encode_labels, natural_key
+from warmstart.history_store.readers.registry import Place, Reader
 
 FILE_NAME = re.compile(r"^(data_batch(_\d+)?|test_batch|train|test)\.bin$")
-PICKLE_NAME = re.compile(r"^(data_batch_\d|test_batch)$")
 _PIXELS = 3 * 32 * 32
 _NAMES = {10: "batches.meta.txt", 100: "fine_label_names.txt"}
 
@@ -92,3 +92,14 @@ def _class_names(path: Path, n_classes: int) -> list[str] | None:
     text = ordinary_file(path).read_bytes().decode("utf-8", "backslashreplace")
     names = [line.strip() for line in text.splitlines() if line.strip()]
     return names if len(names) == n_classes else None
+
+
+def _open_location(location: Place) -> ArraySource:
+    assert location.path is not None  # noqa: S101  matched
+    binaries = location.matching(FILE_NAME)
+    if binaries:
+        return open_cifar(location.path, binaries)
+    return open_cifar(location.path.parent, [location.path.name], single=True)
+
+
+READER = Reader(lambda location: bool(location.matching(FILE_NAME)) or location.file.endswith(".bin"), _open_location)

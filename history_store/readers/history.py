@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.readers.arrays import ArraySource, Block
 from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.splits import SPLIT_NAMES
 
 
@@ -45,3 +47,11 @@ def open_stored(path: Path, name: str) -> ArraySource:
         class_names=labelling.class_names,
         splits={split: rows.astype(np.int64) for split, rows in splits.items() if len(rows)},
     )
+
+
+def _open_location(location: Place) -> ArraySource:
+    file, _, name = location.text.partition("::")
+    return open_stored(home_path(file), name)
+
+
+READER = Reader(lambda location: location.path is None and "::" in location.text, _open_location)

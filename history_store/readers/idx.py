@@ -18,10 +18,10 @@ from warmstart.history_store.images import SPLITS
 from warmstart.history_store.limits import check_unpacked, first_bytes, ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
 from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.wording import in_words
 
 IMAGES_NAME = re.compile(r"^(?P<prefix>.*?)images(?P<dot>[-._])idx(?P<rank>[34])-ubyte(?P<gz>\.gz)?$", re.IGNORECASE)
-LABELS_NAME = re.compile(r"^.*?labels[-._]idx1-ubyte(\.gz)?$", re.IGNORECASE)
 _UBYTE = 0x08
 
 
@@ -150,3 +150,14 @@ def _split(name: str) -> str:
     if words & {"t10k", "test", "t50k", "testing"}:
         return "test"
     return "val" if words & {"val", "valid", "validation", "dev"} else "train"
+
+
+def _open_location(location: Place) -> ArraySource:
+    assert location.path is not None  # noqa: S101  matched
+    images = location.matching(IMAGES_NAME)
+    return open_idx(location.path, images) if images else open_idx(location.path.parent, [location.path.name])
+
+
+READER = Reader(
+    lambda location: bool(location.matching(IMAGES_NAME) or IMAGES_NAME.match(location.file)), _open_location
+)

@@ -22,10 +22,13 @@ from warmstart.history_store.images import SPLITS, DatasetWarning
 from warmstart.history_store.limits import check_unpacked, ordinary_file
 from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
 from warmstart.history_store.readers.labels import as_texts, encode_labels
+from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.tree import split_of
 
 IMAGES_KEYS = ("images", "image", "imgs", "x", "data", "pixels")
 LABELS_KEYS = ("labels", "label", "y", "targets", "target")
+_STEMS = ("images", "x", "X", "x_train", "X_train", "train_images", "data")
+"""Names of files of images in a folder."""
 NAMES_KEYS = ("class_names", "classes", "label_names", "names")
 _T = TypeVar("_T")
 _GLUED = re.compile(r"^([xy])(train|val|valid|test)$")
@@ -295,3 +298,22 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
         return "a file of another kind, or a truncated one"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _matches(location: Place) -> bool:
+    return location.file.endswith((".npz", ".npy")) or _images_file(location) is not None
+
+
+def _open_location(location: Place) -> ArraySource:
+    assert location.path is not None  # noqa: S101  matched
+    if location.file.endswith(".npz"):
+        return open_npz(location.path)
+    return open_npy(location.path / (_images_file(location) or ""))
+
+
+def _images_file(location: Place) -> str | None:
+    """Return the name of a folder's file of images."""
+    return next((f"{stem}.npy" for stem in _STEMS if f"{stem}.npy" in location.entries), None)
+
+
+READER = Reader(_matches, _open_location)

@@ -13,7 +13,7 @@ from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.picture import SUFFIXES
-from warmstart.history_store.readers.base import printable, unpacking
+from warmstart.history_store.readers.base import Source, check_splits, printable, unpacking
 from warmstart.history_store.registry import Registry
 from warmstart.history_store.wording import in_words
 
@@ -36,7 +36,8 @@ _TORCHVISION = (
 )
 """Names that people type without their scheme."""
 _SKLEARN = {"digits": "sklearn:digits", "olivettifaces": "sklearn:olivetti_faces", "lfwpeople": "sklearn:lfw_people"}
-_NPY_STEMS = ("images", "x", "X", "x_train", "X_train", "train_images", "data")
+_IDX_LABELS = re.compile(r"^.*?labels[-._]idx1-ubyte(\.gz)?$", re.IGNORECASE)
+_CIFAR_PICKLES = re.compile(r"^(data_batch_\d|test_batch)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,7 @@ def _with_common_classes(source: ImageSource) -> ImageSource:
 
     Other readers leave out such a split themselves; the images of a history stay as they were put in.
     """
-    from warmstart.history_store.readers.arrays import ArraySource
-    from warmstart.history_store.readers.base import check_splits
-
-    return check_splits(source) if isinstance(source, ArraySource) and source.layout in ("npz", "idx") else source
+    return check_splits(source) if isinstance(source, Source) and source.layout in ("npz", "idx") else source
 
 
 def _look_up(text: str, *, download: bool) -> Place:
@@ -191,16 +189,15 @@ def _source_of_name(text: str) -> str | None:
 
 def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
     """Open a folder without another layout as class folders."""
-    from warmstart.history_store.readers import cifar, idx
     from warmstart.history_store.readers.folder import FolderSource
     from warmstart.history_store.readers.other_tasks import refuse_other_tasks
 
     refuse_other_tasks(path, names)
 
-    if any(cifar.PICKLE_NAME.match(name) for name in names):
+    if any(_CIFAR_PICKLES.match(name) for name in names):
         msg = f"{path}: expected the binary version of CIFAR (*.bin), got the Python version, whose pickles are not read. Download the binary version, or use torchvision:CIFAR10."
         raise DataError(msg)
-    if any(idx.LABELS_NAME.match(name) for name in names):
+    if any(_IDX_LABELS.match(name) for name in names):
         msg = f"{path}: expected idx images (…-images-idx3-ubyte) beside the labels, got labels alone. Put both into the folder."
         raise DataError(msg)
     return FolderSource(str(path))
@@ -208,8 +205,6 @@ def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
 
 def _refuse_file(path: Path, name: str) -> None:
     """Raise an error that says what a file is, and what to give instead."""
-    from warmstart.history_store.readers.idx import LABELS_NAME
-
     location = printable(str(path))
     expected = f"{location}: expected a dataset: a folder of class folders, a .zip or .tar, Parquet, Arrow, idx, CIFAR .bin, .npz or .npy files,"
     with path.open("rb") as file:
@@ -223,7 +218,7 @@ def _refuse_file(path: Path, name: str) -> None:
     if head[:4] == b"PK\x03\x04":
         msg = f"{expected} got an archive without the ending .zip. Rename it, or unpack it and give the folder."
         raise DataError(msg)
-    if LABELS_NAME.match(name):
+    if _IDX_LABELS.match(name):
         msg = f"{expected} got a labels file. Give the folder, or the images file."
         raise DataError(msg)
     if path.suffix.lower() in SUFFIXES:
@@ -239,84 +234,29 @@ def _refuse_file(path: Path, name: str) -> None:
     raise DataError(msg)
 
 
-def _open_stored(location: Place) -> ImageSource:
-    from warmstart.history_store.readers.history import open_stored
-
-    file, _, name = location.text.partition("::")
-    return open_stored(home_path(file), name)
-
-
-def _open_sklearn(location: Place) -> ImageSource:
-    from warmstart.history_store.readers.sklearn_sets import open_sklearn
-
-    return open_sklearn(location.name)
-
-
-def _is_idx(location: Place) -> bool:
-    from warmstart.history_store.readers.idx import IMAGES_NAME
-
-    return bool(location.matching(IMAGES_NAME) or IMAGES_NAME.match(location.file))
-
-
-def _open_idx(location: Place) -> ImageSource:
-    from warmstart.history_store.readers import idx
-
-    path = _path_of(location)
-    images = location.matching(idx.IMAGES_NAME)
-    return idx.open_idx(path, images) if images else idx.open_idx(path.parent, [path.name])
-
-
-def _is_cifar(location: Place) -> bool:
-    from warmstart.history_store.readers.cifar import FILE_NAME
-
-    return bool(location.matching(FILE_NAME)) or location.file.endswith(".bin")
-
-
-def _open_cifar(location: Place) -> ImageSource:
-    from warmstart.history_store.readers import cifar
-
-    path = _path_of(location)
-    binaries = location.matching(cifar.FILE_NAME)
-    return cifar.open_cifar(path, binaries) if binaries else cifar.open_cifar(path.parent, [path.name], single=True)
-
-
-def _npy_stem(location: Place) -> str | None:
-    return next((stem for stem in _NPY_STEMS if f"{stem}.npy" in location.entries), None)
-
-
-def _open_npy(location: Place) -> ImageSource:
-    from warmstart.history_store.readers.npz import open_npy
-
-    stem = _npy_stem(location)
-    return open_npy(_path_of(location) if stem is None else _path_of(location) / f"{stem}.npy")
-
-
-def _open_npz(location: Place) -> ImageSource:
-    from warmstart.history_store.readers.npz import open_npz
-
-    return open_npz(_path_of(location))
-
-
-def _path_of(location: Place) -> Path:
-    assert location.path is not None  # noqa: S101  the reader matches paths alone
-    return location.path
-
-
-def _lazy_reader(module: str, *, may_match: Callable[[Place], bool]) -> Reader:
+def _lazy_reader(module: str, *, may_match: Callable[[Place], bool], scheme: str = "") -> Reader:
     """Return a reader whose module is imported only for locations that may match.
 
     Args:
         module: in `warmstart.history_store.readers`, with a `READER`.
         may_match: returns from the names alone whether a location may have the layout.
+        scheme: of the reader.
     """
 
-    def found() -> Reader:
-        reader: Reader = import_module(f"warmstart.history_store.readers.{module}").READER
-        return reader
+    def reader() -> Reader:
+        loaded: Reader = import_module(f"warmstart.history_store.readers.{module}").READER
+        return loaded
 
     return Reader(
-        lambda location: may_match(location) and found().matches(location), lambda location: found().open(location)
+        lambda location: may_match(location) and reader().matches(location),
+        lambda location: reader().open(location),
+        scheme,
     )
+
+
+def _names_hold(*parts: str) -> Callable[[Place], bool]:
+    """Return the test of a location for parts of names: that of the file, or those in a folder."""
+    return lambda location: any(part in name.lower() for name in (location.file, *location.entries) for part in parts)
 
 
 def _holds_ending(*endings: str) -> Callable[[Place], bool]:
@@ -335,12 +275,11 @@ READERS: Registry[Reader] = Registry(
         "arranged": _lazy_reader("arranged", may_match=lambda location: "::arranged=" in location.text),
         "csv": _lazy_reader("csv_labels", may_match=lambda location: "::labels=" in location.text),
         "column": _lazy_reader("hf_table", may_match=lambda location: "::column=" in location.text),
-        "history": Reader(lambda location: location.path is None and "::" in location.text, _open_stored),
-        "sklearn": scheme_reader("sklearn", _open_sklearn),
-        "idx": Reader(_is_idx, _open_idx),
-        "cifar": Reader(_is_cifar, _open_cifar),
-        "npz": Reader(lambda location: location.file.endswith(".npz"), _open_npz),
-        "npy": Reader(lambda location: _npy_stem(location) is not None or location.file.endswith(".npy"), _open_npy),
+        "history": _lazy_reader("history", may_match=lambda location: location.path is None and "::" in location.text),
+        "sklearn": _lazy_reader("sklearn_sets", may_match=lambda place: place.scheme == "sklearn", scheme="sklearn"),
+        "idx": _lazy_reader("idx", may_match=_names_hold("idx")),
+        "cifar": _lazy_reader("cifar", may_match=_names_hold(".bin")),
+        "npz": _lazy_reader("npz", may_match=_names_hold(".npz", ".npy")),
         "zip": _lazy_reader("zip_folder", may_match=_holds_ending(".zip")),
         "table": _lazy_reader("hf_table", may_match=_holds_ending(".parquet", ".arrow")),
         "webdataset": _lazy_reader("webdataset", may_match=_holds_ending(".tar")),

@@ -9,6 +9,7 @@ import numpy as np
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.readers.arrays import ArraySource, Block
 from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.registry import scheme_reader
 
 _FETCHERS = {"olivetti_faces": "fetch_olivetti_faces", "lfw_people": "fetch_lfw_people"}
 _NAMES = ("digits", *_FETCHERS)
@@ -52,3 +53,6 @@ def open_sklearn(name: str) -> ArraySource:
         labels=labelling.labels,
         class_names=labelling.class_names,
     )
+
+
+READER = scheme_reader("sklearn", lambda location: open_sklearn(location.name))

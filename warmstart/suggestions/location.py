@@ -253,6 +253,8 @@ def find_tuned_before(
         return None
     fingerprint = cached_fingerprint(query.source, "content")
     twins = [position for position in alike if infos[position].fingerprint == fingerprint]
+    if not twins:
+        return None
     errors, failed = embedded.outcomes(rows[twins])
     if np.isnan(errors).all():
         return None
