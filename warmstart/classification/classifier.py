@@ -12,6 +12,7 @@ from warmstart.history_store.images import BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, in_shell
 from warmstart.locations import PathLike
+from warmstart.prediction import predict
 from warmstart.studies.results.judgement import Judgement
 from warmstart.studies.results.trial import Trials
 from warmstart.tables import table
@@ -116,8 +117,6 @@ class ImageClassifier:
 
     def predict(self, images: PathLike | Sequence[PathLike] | NDArray[Any], **options: Any) -> Predictions:
         """Name the class of pictures: files, folders, or an array; see `warmstart.predict`."""
-        from warmstart.prediction import predict
-
         return predict(self.path, images, **options)
 
     def save(self, path: PathLike) -> Path:

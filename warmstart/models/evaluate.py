@@ -18,13 +18,17 @@ from warmstart.history_store.wording import some_of
 from warmstart.locations import usual_model
 from warmstart.metafeat.cache import cache_folder
 from warmstart.metafeat.device import resolve_device
+from warmstart.metafeat.embed import embed_history, is_landmarks
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.spec import Extractor
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
+from warmstart.models.train import choose_datasets
 from warmstart.notebook import shows_progress
 from warmstart.plots.read_study import table_stems
+from warmstart.suggestions.embedded_history import calibration_key
+from warmstart.suggestions.references import read_references
 from warmstart.training.evaluation.methods import (
     Method,
     choose_methods,
@@ -81,8 +85,6 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
         ImagesMissingError: a history without images, for methods with distances.
         StorageError: a history, model or folder that cannot be used.
     """
-    from warmstart.models.train import choose_datasets
-
     with History.open(path) as history:
         landmarks = None if plan.model is not None or plan.paper_figure else stored_landmarks(history)
         kinds = METRICS if landmarks is None else (LEARNED,)
@@ -116,9 +118,6 @@ def stored_landmarks(history: "History") -> dict[str, NDArray[np.float64]] | Non
 
     Its model standardises them and has nothing to train, so that a fold needs no image.
     """
-    from warmstart.metafeat.embed import is_landmarks
-    from warmstart.suggestions.references import read_references
-
     if history.holds_images:
         return None
     header = read_header(usual_model(history.path))
@@ -170,8 +169,6 @@ class HistoryMetrics:
 
         Returns: the metric; None for this history's model, or without one.
         """
-        from warmstart.metafeat.embed import embed_history
-
         if self.plan.model is None:
             return None
         header, history = read_header(self.plan.model), self.history
@@ -284,8 +281,6 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
             too few groups.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.models.train import choose_datasets
-
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
     has_learned = any(method.metric == LEARNED for method in methods.values())
     _check_calibrates(plan.protocol, is_calibrated=has_learned and not plan.only)
@@ -305,8 +300,6 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.suggestions.embedded_history import calibration_key
-
     _check_calibrates(report["protocol"], is_calibrated=report.get("calibration", {}).get("distance") == LEARNED)
     check_stored_size(model, stored_size=history.stored_size, location=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})

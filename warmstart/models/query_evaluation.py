@@ -13,6 +13,7 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.history import History
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.suggestions.embeddings import load_embedded_history
 from warmstart.suggestions.records import DatasetSummary
 from warmstart.training.evaluation.methods import TRUE_NORMALISED, Case, choose_methods, make_methods
 from warmstart.training.evaluation.replay import Outcome, Replay, Task
@@ -74,7 +75,6 @@ def evaluate_queries(
         StorageError: a file that cannot be read.
     """
     from warmstart.models.evaluate import LEARNED
-    from warmstart.suggestions.embeddings import load_embedded_history
 
     _check_settings(plan)
     embedded = load_embedded_history(history, model, device=plan.device)

@@ -47,7 +47,9 @@ from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.sampling import make_sampler
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.suggestions.initial_configs import convert_initial, read_initial
 from warmstart.suggestions.lookup import Sources
+from warmstart.suggestions.query import open_query, typical_picture_side
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.workloads import DEFAULT, Workload, get_workload, measures, workload_named_by
 
@@ -287,7 +289,6 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
         """Read the initial configurations and translate them into the space; for a new study, print the changes."""
         if not self.initial:
             return ()
-        from warmstart.suggestions.initial_configs import convert_initial, read_initial
 
         configs = read_initial(self.initial)
         translation = convert_initial(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
@@ -341,7 +342,6 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             is_custom and not needs_history and AUTO not in self.related and self.pruner != "history"
         ):
             return None
-        from warmstart.suggestions.query import open_query
 
         return open_query(dataset, download=self.download)
 
@@ -456,8 +456,6 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 
 def _space_of_pictures(history_space: str, workload: Workload, query: Query | None, *, is_planned: bool) -> str | None:
     """Return the space for a plan of time or the size of pictures; None if the history's fits, or is not a usual one."""
-    from warmstart.suggestions.query import typical_picture_side
-
     usual = workload.space()
     planned = None if workload.plan_space is None else dump_space(workload.space(workload.plan_space))
     is_usual = same_space(history_space, dump_space(usual))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warmstart.bo.space.completion import Completion
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.hyperparameter_names import meaning_of
@@ -16,11 +17,11 @@ from warmstart.history_store.quoting import PREFIX, from_csv, plain_value
 from warmstart.history_store.records import Value
 from warmstart.history_store.space_yaml import read_yaml
 from warmstart.suggestions.answer import RESULT_COLUMNS
+from warmstart.suggestions.translation import translate_configs
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.bo.space.completion import Completion
     from warmstart.suggestions.records import InitialDesign
     from warmstart.suggestions.translation import Translation
 
@@ -94,9 +95,6 @@ def convert_initial(
     Raises:
         UsageError: a configuration that the space cannot express.
     """
-    from warmstart.bo.space.completion import Completion
-    from warmstart.suggestions.translation import translate_configs
-
     completion = Completion(space, n=len(configs), rng=np.random.default_rng(seed))
     converted: list[dict[str, Value]] = []
     # Dicts serve as ordered sets of names.

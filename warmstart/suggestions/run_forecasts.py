@@ -16,6 +16,7 @@ from warmstart.history_store.history import History
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.suggestions.expectations import views
+from warmstart.suggestions.translation import translate
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -83,8 +84,6 @@ def fit_run_forecasts(
 
     Returns: the forecasts; None with too few learning curves, or no hyperparameter in common with the space.
     """
-    from warmstart.suggestions.translation import translate
-
     embedded, near = location.embedded, location.with_runs
     rows = near.within(near.among, MANY).rows[:MANY]
     with History.open(embedded.path) as history:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.space.completion import Completion
 from warmstart.history_store.external_runs import as_columns
 from warmstart.history_store.hyperparameter_names import BROADER_RULE
 from warmstart.history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
@@ -17,7 +18,6 @@ from warmstart.suggestions.records import WHY_EVEN, InitialDesign
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.bo.space.completion import Completion
     from warmstart.bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.embedded_history import EmbeddedHistory
@@ -98,8 +98,6 @@ class Translation:
             k: number of configurations.
             seed: of the spread values.
         """
-        from warmstart.bo.space.completion import Completion
-
         n_chosen, translated = k, list[TranslatedConfig]()
         while True:
             completion = Completion(self.space, n=k, rng=np.random.default_rng(seed))

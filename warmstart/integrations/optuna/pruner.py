@@ -14,10 +14,13 @@ from optuna.trial import TrialState
 
 from warmstart.arguments import check_positive
 from warmstart.bo.transfer.curve_forecast import OTHERS, SHARES
+from warmstart.default_workload import default_workload, is_history_named
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import load_space
 from warmstart.locations import history_path
+from warmstart.spaces import read_space
+from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.run_forecasts import RunForecasts, fit_run_forecasts
 
 if TYPE_CHECKING:
@@ -158,10 +161,6 @@ def history_pruner(
         UsageError: the history has too few learning curves, or nothing in common with the space, or an argument does not fit.
         WarmstartError: as in `warmstart.suggest`.
     """
-    from warmstart.default_workload import default_workload, is_history_named
-    from warmstart.spaces import read_space
-    from warmstart.suggestions.advisor import Advisor
-
     _check_chance(chance)
     if n_steps is not None:
         check_positive("n_steps", n_steps)

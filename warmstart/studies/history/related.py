@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.related import thinned
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import suggest_names
@@ -113,8 +114,6 @@ def _related_dataset(
     history: History, name: str, location: Location | None, *, count: int, has_meta: bool, path: str
 ) -> RelatedDataset:
     """Return the thinned evaluations of one of `count` related datasets."""
-    from warmstart.bo.related import thinned
-
     errors = history.errors[history.names.index(name)]
     rows = thinned(errors, min(EVALUATIONS, max(TOTAL // count, 1)))
     if not rows:

@@ -10,7 +10,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warmstart.bo.space.encoding import Encoding
 from warmstart.default_workload import DefaultWorkload, default_workload, is_history_named, workload_of_extractor
+from warmstart.descriptor import Descriptor
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.file.codec import config_key
@@ -30,7 +32,6 @@ from warmstart.training.workloads import DEFAULT, get_workload, measures
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.descriptor import Descriptor
     from warmstart.studies.history.timed_call import TimedCall
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.answer import Answer
@@ -153,8 +154,6 @@ def warn_of_images(
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
     """Return the sources with the history of the study, unless the dataset was described for another history."""
-    from warmstart.descriptor import Descriptor
-
     history = study_history(plan, sources)
     if isinstance(query, Descriptor) and read_header(usual_model(history, sources.model)).hash != query.extractor:
         return replace(sources, history=history_path(sources.history, workload=workload_of_extractor(query.extractor)))
@@ -170,8 +169,6 @@ def study_history(plan: StudySpec, sources: Sources) -> Path:
 
 def _source_notes(plan: StudySpec, sources: Sources, query: Query | Descriptor | None) -> tuple[str, ...]:
     """Return a note on whose history answered for a user's own script."""
-    from warmstart.descriptor import Descriptor
-
     if plan.workload is not None or is_history_named(sources.history) or isinstance(query, Descriptor):
         return ()
     note = _script_workload(plan, sources).note
@@ -292,8 +289,6 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
     The best suggestion at the largest image size of the space, where the history measured none as large; and the usual
     configurations of the workload that have hyperparameters no configuration of the history has, put into the space.
     """
-    from warmstart.bo.space.encoding import Encoding
-
     if plan.workload is None:
         return ()
     workload, space = get_workload(plan.workload), load_space(plan.space)

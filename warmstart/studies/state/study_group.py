@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from optuna.trial import FrozenTrial
 
+from warmstart.bo.related import RelatedTask, thinned
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.attributes import OFFER, RUN
@@ -22,7 +23,6 @@ from warmstart.studies.state.storage import Store
 from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, begin, count_begun, find_plan, open_queue
 
 if TYPE_CHECKING:
-    from warmstart.bo.related import RelatedTask
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 LEAST = 2
@@ -146,8 +146,6 @@ class StudyGroup:
 
     def _task(self, i: int, trials: Sequence[FrozenTrial], limit: int) -> RelatedTask:
         """Return the thinned observations of a study as a related task."""
-        from warmstart.bo.related import RelatedTask, thinned
-
         queue = self.queues[i]
         observations = [observation for observation in queue.observations(trials) if observation.valid]
         errors = [observation.error for observation in observations]
