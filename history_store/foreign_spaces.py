@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from warmstart.history_store.quoting import plain_value
+
 Path = tuple[str, ...]
 _WANDB_KEYS = frozenset(
     ["distribution", "min", "max", "value", "values", "q", "mu", "sigma", "probabilities", "parameters"]
@@ -202,8 +204,6 @@ def _split(text: str) -> list[str]:
 
 
 def _plain(word: str) -> Any:
-    from warmstart.history_store.quoting import plain_value
-
     word = word.strip()
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else plain_value(word)
 

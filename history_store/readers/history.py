@@ -9,6 +9,7 @@ import numpy as np
 
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.history import History
 from warmstart.history_store.readers.arrays import ArraySource, Block
 from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.readers.registry import Place, Reader
@@ -24,8 +25,6 @@ def open_stored(path: Path, name: str) -> ArraySource:
         ImagesMissingError: when the history holds no images of it.
         StorageError: when the file is damaged or of another version.
     """
-    from warmstart.history_store.history import History
-
     if not path.is_file():
         msg = f"{path}: expected a history file, got a path that does not exist. Check the part before '::'."
         raise MissingPathError(msg)

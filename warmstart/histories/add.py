@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +10,17 @@ from warmstart.history_store.broken import read_all
 from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.canonical import images_of, resolved
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.exchange import import_evaluations, import_history
 from warmstart.history_store.file.content import is_blank
+from warmstart.history_store.history import History
 from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.records import LEFT_OUT, DatasetInfo
+from warmstart.history_store.shards import history_from_shards, merge_shards
 from warmstart.history_store.splits import TEST, TRAIN, VAL, split_codes
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.labels import check_contrast
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +187,6 @@ def import_into(path: Path, source: Path) -> dict[str, int]:
         DataError: `source` cannot be read or does not fit the history; nothing was added.
         StorageError: a history that cannot be written.
     """
-    from warmstart.history_store.exchange import import_evaluations, import_history
-    from warmstart.history_store.history import History
-    from warmstart.history_store.shards import history_from_shards, merge_shards
-
     if not path.exists():
         with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as created:
             return {"imported": created.n_evaluations, "n_evaluations": created.n_evaluations}

@@ -10,16 +10,19 @@ from warmstart.histories.add import import_into
 from warmstart.histories.import_request import ImportRequest
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.external_import import carry_out, plan_import
 from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.external_table import space_of
+from warmstart.history_store.history import History
+from warmstart.history_store.mapping import Wishes
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import in_shell, some_of
 from warmstart.integrations.importers.registry import TABLES, read_source
 
 if TYPE_CHECKING:
     from warmstart.history_store.external_import import ImportPlan
-    from warmstart.history_store.history import History
-    from warmstart.history_store.mapping import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,6 @@ def import_source(path: Path, source: str, request: ImportRequest) -> "ImportPla
         DataError: runs that cannot be read, or have nothing in common with the history.
         StorageError: a storage or a history that cannot be read or written.
     """
-    from warmstart.history_store.external_import import carry_out
-    from warmstart.history_store.history import History
-
     is_exchange_file = _is_exchange_file(path, source)
     if is_exchange_file and request == ImportRequest():
         return import_into(path, Path(source))
@@ -95,8 +95,6 @@ def check_names_no_dataset(read: "ImportSource", name: str) -> None:
 
 def plan_import_request(history: "History", read: "ImportSource", request: ImportRequest) -> "ImportPlan":
     """Plan the import of a source into a history, without writing; raises as `plan_import`."""
-    from warmstart.history_store.external_import import plan_import
-
     return plan_import(
         history,
         read.runs,
@@ -143,8 +141,6 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
 
 
 def _parse_wishes(request: ImportRequest) -> "Wishes":
-    from warmstart.history_store.mapping import Wishes
-
     return Wishes(
         rename=parse_pairs("rename", request.rename),
         fill=dict(parse_pairs("fill", request.fill)),
@@ -162,9 +158,6 @@ def _is_exchange_file(path: Path, source: str) -> bool:
         return False
     if not path.exists():
         return True
-    from warmstart.history_store.external_table import space_of
-    from warmstart.history_store.history import History
-    from warmstart.history_store.space import same_space
 
     with History.open(path) as history:
         return same_space(json.dumps(space_of(source_path)), history.space_json)

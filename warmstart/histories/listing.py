@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warmstart.histories.ccov import centres_of, describe_centre
 from warmstart.history_store.error_tables import least_error
 from warmstart.history_store.space import natural, space_names
 from warmstart.metafeat.index import DatasetIndex
@@ -130,8 +131,6 @@ def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None
 
 def _centres(history: "History", name: str) -> tuple[dict[str, float | None], dict[str, str]]:
     """Return CCoV by hyperparameter (None = undefined), and descriptions in words."""
-    from warmstart.histories.ccov import centres_of, describe_centre
-
     if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():
         return dict.fromkeys(space_names(history.space_json)), {}
     centres = centres_of(history, [name])

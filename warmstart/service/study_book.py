@@ -12,6 +12,7 @@ from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.locations import PathLike
 from warmstart.service.problems import ProblemError
 from warmstart.studies.state.attributes import ARCHIVED
+from warmstart.studies.state.storage import is_new_storage, open_store
 
 if TYPE_CHECKING:
     from warmstart.studies.state.leased_trials import LeasedTrials
@@ -85,8 +86,6 @@ class StudyBook:
     @property
     def is_empty(self) -> bool:
         """Tell whether no study was ever begun; reading must not create a storage."""
-        from warmstart.studies.state.storage import is_new_storage
-
         return self._store is None and is_new_storage(self._storage)
 
     @contextlib.contextmanager
@@ -226,8 +225,6 @@ class StudyBook:
 
     def _get_store(self) -> Store:
         import optuna
-
-        from warmstart.studies.state.storage import open_store
 
         with self._opening:
             if self._store is None:

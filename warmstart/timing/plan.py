@@ -12,7 +12,9 @@ from warmstart.bo.transfer.strategies import Query as StrategyQuery
 from warmstart.bo.transfer.strategies.joint import query_weights, with_sources
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
+from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import exact_duration
+from warmstart.timing.durations import fit_history
 from warmstart.timing.forecast import ExpectedSeconds, TimedRun
 from warmstart.timing.schedule import plan_runs
 from warmstart.timing.short_run import MeasureShortRun, ShortRun
@@ -153,9 +155,6 @@ def plan_for(
     Raises:
         UsageError: the history has no durations.
     """
-    from warmstart.history_store.space import load_space
-    from warmstart.timing.durations import fit_history
-
     embedded, space = location.embedded, load_space(location.embedded.space_json)
     durations = fit_history(location, space)
     if durations is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.readers import open_images
+from warmstart.history_store.readers.folder import FolderSource
 from warmstart.history_store.records import Config
 from warmstart.history_store.splits import FRACTIONS
 from warmstart.metafeat.pretrained.backbones import PACKAGED
@@ -149,8 +150,6 @@ def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | 
 
     Returns: the names of the folders, or None if torchvision's `ImageFolder` reads the dataset differently.
     """
-    from warmstart.history_store.readers.folder import FolderSource
-
     try:
         source = open_images(dataset)
     except WarmstartError:  # a dataset of another machine: the script states its layout

@@ -12,6 +12,7 @@ from ConfigSpace import ConfigurationSpace
 from numpy.typing import NDArray
 
 from warmstart.bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
+from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.surrogates import SURROGATES
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.wording import counted
@@ -97,8 +98,6 @@ def _draw_best_errors(
     space: ConfigurationSpace, valid: Sequence[Trial], n_failed: int, surrogate: str, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw errors of the best trial and of the best of as many uniform configurations from the surrogate."""
-    from warmstart.bo.space.encoding import Encoding
-
     n = len(valid)
     rng = np.random.default_rng([seed, 1])
     encoding = Encoding(space)

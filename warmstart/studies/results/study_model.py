@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from warmstart.bo import Optimizer
 from warmstart.bo.error_units import Band, ErrorUnits, all_equal
+from warmstart.bo.importance import Importance, importance, profiles
 from warmstart.bo.surrogates import Prediction
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.one_thread import one_thread
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
-    from warmstart.bo.importance import Importance, Profile
+    from warmstart.bo.importance import Profile
     from warmstart.studies.results.study_record import StudyRecord
 
 LEAST = 5
@@ -49,7 +50,6 @@ def model_study(record: StudyRecord, *, seed: int = 0) -> StudyModel:
         DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
     """
     from warmstart.bo.diagnostics import read_run
-    from warmstart.bo.importance import Importance, importance, profiles
 
     trials = [trial for trial in record.trials if trial.error is not None and trial.feasible]
     space = record.space
