@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -28,12 +27,16 @@ NO_GAIN_BELOW = -36.0
 
 def log_probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
     """Compute log Φ(γ), finite also where Φ underflows."""
+    from scipy.special import log_ndtr
+
     value: Floats = log_ndtr((best - mean) / np.sqrt(var))
     return value
 
 
 def expected_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
     """Compute σ(γΦ(γ) + φ(γ)) [Jones1998efficient], at least max(best - μ, 0)."""
+    from scipy.special import ndtr
+
     sd, gain = np.sqrt(var), best - mean
     gamma = gain / sd
     value: Floats = np.maximum(gain * ndtr(gamma) + sd * _density(gamma), np.maximum(gain, 0.0))
@@ -61,6 +64,8 @@ def log_confidence_gain(mean: Floats, var: Floats, best: Floats) -> Floats:
 
 def log_expected_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
     """Compute the derivatives of log EI by μ and by σ²: -Φ/(σh) and φ/(2σ²h), h = γΦ + φ; finite wherever log EI is."""
+    from scipy.special import ndtr
+
     sd = np.sqrt(var)
     gamma = (best - mean) / sd
     near, rest = np.maximum(gamma, DIRECT_ABOVE), np.exp(-_log_rest(gamma))
@@ -73,6 +78,8 @@ def log_expected_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> 
 
 def log_probability_of_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
     """Compute the derivatives of log Φ(γ) by μ and by σ²: -(φ/Φ)/σ and -γ(φ/Φ)/(2σ²)."""
+    from scipy.special import erfcx
+
     sd = np.sqrt(var)
     gamma = (best - mean) / sd
     ratio = math.sqrt(2.0 / math.pi) / erfcx(-np.minimum(gamma, SURE_ABOVE) * math.sqrt(0.5))
@@ -125,6 +132,8 @@ def _density(gamma: Floats) -> Floats:
 
 def _log_improvement(gamma: Floats) -> Floats:
     """Compute log(γΦ(γ) + φ(γ)) in three pieces."""
+    from scipy.special import ndtr
+
     near = np.maximum(gamma, DIRECT_ABOVE)
     below = _log_rest(gamma) - 0.5 * np.square(gamma) - LOG_SQRT_2PI
     value: Floats = np.where(gamma > DIRECT_ABOVE, np.log(near * ndtr(near) + _density(near)), below)
@@ -145,6 +154,8 @@ def _log_rest(gamma: Floats) -> Floats:
 
 def _mills(gamma: Floats) -> Floats:
     """Compute Φ(γ)/φ(γ) for γ ≤ -1; above, its value at -1."""
+    from scipy.special import erfcx
+
     value: Floats = math.sqrt(0.5 * math.pi) * erfcx(-np.minimum(gamma, DIRECT_ABOVE) * math.sqrt(0.5))
     return value
 

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from anyio import current_time, to_thread
 from fastapi import APIRouter, Request, Response
 
-from warmstart.bo.surrogates import SURROGATES
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space
 from warmstart.locations import glance, history_path
@@ -41,14 +40,12 @@ from warmstart.service.study_bodies import (
 )
 from warmstart.service.study_records import study_record, trial_record
 from warmstart.service.turns import Turns
-from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.metric import ContradictionError
 from warmstart.studies.objectives.result import one_line
 from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.lease import TOKEN_END
 from warmstart.studies.state.spec import StudySpec, multitask_surrogates
-from warmstart.suggestions.initial_configs import convert_initial
 from warmstart.suggestions.lookup import Sources
 from warmstart.training.workloads import get_workload
 
@@ -106,6 +103,8 @@ def _begin_study(body: StudyRequest, service: Service, token: Token) -> tuple[bo
     notes: list[str] = []
 
     def complete(plan: "StudySpec") -> "StudySpec":
+        from warmstart.studies.history.warm_start import ask_history
+
         if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
@@ -347,6 +346,8 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
 
 def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
     """Build the specification of a study from a request; notes for people are appended to `notes`."""
+    from warmstart.suggestions.initial_configs import convert_initial
+
     _check_surrogate(body.surrogate)
     _check_members(body)
     space = _space_of(service, body.workload) if body.space is None else dump_space(space_from_wire(body.space))
@@ -403,6 +404,8 @@ def _trials_of(service: Service, name: str, number: int, client: str, token: Tok
 
 
 def _check_surrogate(name: str) -> None:
+    from warmstart.bo.surrogates import SURROGATES
+
     names = [surrogate for surrogate in SURROGATES if not surrogate.startswith("mt-")]
     if name not in names:
         msg = f"expected one of {', '.join(names)}, got {name!r}. Leave it out for gp."

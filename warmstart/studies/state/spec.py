@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, get_args
 
-from warmstart.bo.surrogates import SURROGATES
 from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.canonical import Place
@@ -345,6 +344,8 @@ def _text(value: object) -> str:
 
 def multitask_surrogates() -> list[str]:
     """Return the surrogates that learn from related datasets: those with a variant `mt-NAME`."""
+    from warmstart.bo.surrogates import SURROGATES
+
     return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
 
 
