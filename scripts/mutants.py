@@ -6,7 +6,8 @@
 
 Each can be interrupted; the same command goes on. The folder lies outside the checkout. A fault is found by the first
 test that fails, hangs or crashes: those that reach its line run narrowest first, a minute of them. Faults that change
-nothing a test could see count as not found. Later trees judge the same faults: `--faults OLD/A.json`.
+nothing a test could see count as not found. Later trees judge the same faults, where their lines are left:
+`--faults OLD/A.json`.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from mutation.copies import environment, in_copies, pytest_arguments, sweep
-from mutation.faults import Fault, draw
+from mutation.faults import Fault, draw, follow
 from mutation.reach import ReachMap, Test
 
 FOUND = ("failed", "hang", "crash", "import")
@@ -83,7 +84,7 @@ def listed(reach: ReachMap, file: Path | None, seed: str, count: int) -> list[Fa
     if not file.exists():
         faults = [asdict(fault) for fault in draw(reach.root, seed, count)]
         file.write_text(json.dumps(faults, indent=1), encoding="utf-8")
-    return [Fault(**row) for row in json.loads(file.read_text(encoding="utf-8"))]
+    return follow(reach.root, [Fault(**row) for row in json.loads(file.read_text(encoding="utf-8"))])
 
 
 def read(results: Path) -> list[Row]:

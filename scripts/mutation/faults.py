@@ -6,7 +6,7 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PACKAGES = ("warmstart", "training", "metafeat", "bo", "history_store")
@@ -55,6 +55,7 @@ class Fault:
         digest: SHA-256 of the file that it was drawn for.
         first: first of the lines that a test runs to reach it, with `last`.
         name: that a statement outside functions binds; it runs at import, and a test sees it through its name.
+        earlier: key of the same fault in an earlier tree; empty for a new one.
     """
 
     file: str
@@ -70,11 +71,12 @@ class Fault:
     last: int
     at_import: bool
     name: str
+    earlier: str = ""
 
     @property
     def key(self) -> str:
         """Return what tells it from other faults."""
-        return f"{self.file}:{self.start}:{self.end}:{self.after}"
+        return self.earlier or f"{self.file}:{self.start}:{self.end}:{self.after}"
 
     def apply(self, text: bytes) -> bytes | None:
         """Return the file with the fault; None for a file that has changed."""
@@ -270,6 +272,40 @@ def draw(root: Path, seed: str, count: int) -> list[Fault]:
         if edit is not None:
             faults.append(_fault(file, sources[file], node, edit, at_import=function is None))
     return faults
+
+
+def follow(root: Path, faults: list[Fault]) -> list[Fault]:
+    """Find faults of an earlier tree in this one: the same change of the same line.
+
+    The line must be the only such one of its file or, where that has none, of all files. Others stay as they are.
+    """
+    sources = {file: Source((root / file).read_bytes()) for file in product_files(root)}
+
+    def found(fault: Fault) -> Fault:
+        if fault.file in sources and fault.apply(sources[fault.file].text) is not None:
+            return fault
+        own = [fault.file] if fault.file in sources else []
+        for files in (own, list(sources)):
+            alike = [other for file in files for other in _alike(fault, file, sources[file])]
+            if alike:
+                return replace(alike[0], earlier=fault.key) if len(alike) == 1 else fault
+        return fault
+
+    return [found(fault) for fault in faults]
+
+
+def _alike(fault: Fault, file: str, source: Source) -> Iterator[Fault]:
+    """Yield the faults of a file with the same change of the same line."""
+    if fault.code.encode() not in source.text:
+        return
+    for node, function in statements(source.tree.body):
+        if fault.kind not in ("line", "arguments") and fault.before.encode() not in source.segment(node):
+            continue
+        for edit in source.edits(node, function):
+            if (edit.kind, edit.after.decode()) == (fault.kind, fault.after):
+                other = _fault(file, source, node, edit, at_import=function is None)
+                if (other.code, other.before) == (fault.code, fault.before):
+                    yield other
 
 
 def _one_of(edits: list[Edit], source: Source, rng: random.Random) -> Edit | None:

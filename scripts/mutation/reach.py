@@ -163,7 +163,7 @@ class ReachMap:
             naming = {file for file in importing if word.search((self.root / file).read_text(encoding="utf-8"))}
             by_name |= {row[0] for row in self.base.execute("select id, file from test") if row[1] in naming}
         ranks = {row[0]: 2 for row in self.base.execute("select id, file from test") if row[1] in importing}
-        ranks |= dict.fromkeys(self._that_run({fault.file: self.inner[fault.file]}), 1)
+        ranks |= dict.fromkeys(self._that_run({fault.file: self.inner.get(fault.file, set())}), 1)
         return self._ordered(ranks | dict.fromkeys(by_name, 0))
 
     def _naming(self, path: str, word: re.Pattern[str]) -> set[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mutants
 import pytest
-from mutation.faults import Source, draw, statements
+from mutation.faults import Source, draw, follow, statements
 
 pytest.importorskip("coverage", reason="needs coverage: pip install -e '.[dev]'")
 ROOT = Path(__file__).parents[2]
@@ -103,6 +103,19 @@ def test_the_same_seed_draws_the_same_faults(tmp_path):
     assert draw(root, "A", 3) == draw(root, "A", 5)[:3]
     assert len({tuple(draw(root, seed, 5)) for seed in "ABCDEF"}) > 1
     assert {fault.file for fault in draw(root, "A", 5)} == {"bo/calc.py"}
+
+
+def test_faults_are_followed_into_a_later_tree(tmp_path):
+    root = project(tmp_path)
+    faults, path = draw(root, "A", 5), root / "bo" / "calc.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"# Moved by a line.\n{text}", encoding="utf-8")
+    followed = follow(root, faults)
+    assert [fault.key for fault in followed] == [fault.key for fault in faults]
+    assert [fault.line for fault in followed] == [fault.line + 1 for fault in faults]
+    assert all(fault.apply(path.read_bytes()) for fault in followed)
+    path.write_text(text * 2, encoding="utf-8")
+    assert follow(root, faults) == faults, "each line is there twice"
 
 
 def test_a_fault_applies_to_its_file_alone(tmp_path):
