@@ -184,3 +184,14 @@ def test_queries_are_checked(cli, photos, mine, table, use_tiny):
         run = cli("evaluate", *call)
         assert run.code == code, run.err
         assert match in run.err
+
+
+def test_where_nothing_suggested_was_measured_the_next_step_is_named():
+    from warmstart.models.query_evaluation import query_lines
+
+    none = {"config": {}, "error": None, "rank": None}
+    (line,) = query_lines([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
+    assert line == (
+        "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
+        "Measure what is suggested: `suggest --format json`, then `history collect --first`"
+    )

@@ -1,6 +1,7 @@
 """`plot map | ccov | regret | run` and `history show NAME` end to end on the tiny history."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -108,3 +109,24 @@ def test_show_describes_a_dataset(cli, tiny):
     assert [near["name"] for near in found["nearest"]] == sorted(far, key=far.get)
     assert {near["name"] for near in found["nearest"] if near["sibling"]} == {"stripes3"}
     assert set(found["ccov_in_words"]) == set(found["ccov"]) == set(configs[0])
+
+
+def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.model_file import read_header
+
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    other = tmp_path / "other.safetensors"
+    model = MetaFeatureModel.load(tiny.model)
+    with History.open(copy, write=True) as history:
+        vectors = history.embeddings(history.model_hashes[0])
+        MetaFeatureModel.random(model.spec, seed=5).save(other, {})
+        history.set_embeddings(
+            read_header(other).hash, {name: np.full(256, i, np.float32) for i, name in enumerate(vectors)}
+        )
+    call = ["history", "show", "stripes0", "--history", copy, "--format", "json"]
+    named = cli(*call, "--model", other).json()["nearest"]
+    assert [near["name"] for near in named] == [f"stripes{i}" for i in range(1, 6)]
+    assert named[0]["distance"] == pytest.approx(16)
+    assert cli(*call).json()["nearest"] == cli("history", "show", "stripes0", "--format", "json").json()["nearest"]
+    assert cli(*call, "--model", "none.safetensors").code == 2

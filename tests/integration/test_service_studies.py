@@ -199,3 +199,16 @@ def test_importance_of_hyperparameters(url):
         assert client.transport.get("/studies/a/importance") == found
         study.ask().tell(2.0)
         assert client.transport.get("/studies/a/importance")["n_trials"] == 9
+
+
+def test_a_trial_is_given_back_at_the_end(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        for error in (KeyboardInterrupt, SystemExit, KeyboardInterrupt):
+            trial = study.ask()
+            assert trial.number == 0
+            with pytest.raises(error), trial.kept_alive():
+                raise error
+        with pytest.raises(ValueError, match="no"), study.ask().kept_alive():
+            raise ValueError("no")  # the trial may be told of yet
+        assert client.study("a").ask().number == 1

@@ -85,3 +85,13 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     assert line in replace(found, expected_error=expected)._repr_html_()
     assert text[7].startswith(f"  near: {found.neighbours[0].name} (")
     assert len(text) == 8
+
+
+def test_an_answer_logs_its_doubts_once(tiny, monkeypatch, caplog):
+    monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
+    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    for ask in (warmstart.answer, warmstart.suggest):
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="warmstart"):
+            ask("sklearn:digits", k=1)
+        assert sum("The history is small" in record.getMessage() for record in caplog.records) == 1

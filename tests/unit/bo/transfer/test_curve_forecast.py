@@ -118,3 +118,11 @@ def test_curves_are_compared_at_quarters():
     np.testing.assert_allclose(resample([(100, 0.8), (200, 0.6), (400, 0.2)], 400), [0.8, 0.6, 0.4, 0.2])
     assert np.isnan(resample([(300, 0.8), (400, 0.6)], 400)).tolist() == [True, True, False, False]
     assert np.isnan(resample([], 400)).all()
+
+
+def test_jobs_unlike_the_history_make_forecasts_vague():
+    given = forecaster()
+    run = TrainingRun(given.configs[0], (0.25,), (0.3,))
+    usual = [TrainingRun(given.configs[n], SHARES, tuple(given.mean[:, n] ** 2)) for n in (1, 2, 3)]
+    odd = [TrainingRun(given.configs[n], SHARES, (0.9, 0.5, 0.1, 0.01)) for n in (1, 2, 3)]
+    assert given.forecast(run, usual).scale < 0.5 * given.forecast(run, odd).scale

@@ -435,3 +435,28 @@ def test_a_value_that_stands_in_many_rows_of_a_parquet_file_counts_in_each(tmp_p
     pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
     with pytest.raises(DataError, match="expected at most 10,000,000 unpacked bytes"):
         open_images(tmp_path / "x.parquet").read(range(400))
+
+
+def test_parts_may_be_numbered_from_one(tmp_path):
+    for number in (1, 2):
+        _save_part(tmp_path, f"s-0000{number}-of-00002.tar")
+    assert len(open_images(tmp_path)) == 48
+    (tmp_path / "s-00001-of-00002.tar").unlink()
+    with pytest.raises(DataError, match=r"got 1, without s-00001-of-00002\.tar\. Download the rest"):
+        open_images(tmp_path)
+    for number in range(3, 9):
+        _save_part(tmp_path, f"t-{number:05d}-of-00090.tar")
+    (tmp_path / "s-00002-of-00002.tar").unlink()
+    message = r"all 90 parts .* got 6, without t-00000-of-00090\.tar, t-00001-of-00090\.tar, t-00002-of-00090\.tar, …\."
+    with pytest.raises(DataError, match=message):
+        open_images(tmp_path)
+
+
+def test_labels_are_found_by_paths_of_other_folders_and_machines(tmp_path):
+    for number in range(4):
+        save_picture(tmp_path / "pics" / "deep" / f"{number % 2}" / f"p{number}.png", IMAGES[number])
+    for prefix in (f"{tmp_path}/pics/", "pics/", "./", "/mnt/other/pics/", "C:\\data\\pics\\", ""):
+        slash = "\\" if "\\" in prefix else "/"
+        rows = [f"{prefix}deep{slash}{number % 2}{slash}p{number}.png,{'ab'[number % 2]}" for number in range(4)]
+        (tmp_path / "t.csv").write_text("\n".join(["path,label", *rows]))
+        assert open_images(labelled(str(tmp_path / "pics"), "t.csv", None)).labels.tolist() == [0, 1, 0, 1]

@@ -1,7 +1,9 @@
 """A timed call: which history plans for it, what a short run says, what people are told."""
 
+import math
 import re
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -159,3 +161,8 @@ def test_an_objective_is_loaded_once_before_the_workers(tmp_path, monkeypatch, w
     warmstart.tune(objective="own.py:f", space={"x": (0.0, 1.0)}, warm="none", trials=2, workers=workers, time=seconds)
     assert len(starts) == 1
     assert len(running) == (workers == 1), "the workers' own are others"
+
+
+def test_more_is_kept_where_the_start_was_slow():
+    call = TimedCall(time.monotonic() - 100.0, 600.0, 1, None, print)
+    assert math.isclose(call.left, 600 - 100 - 100, abs_tol=0.2)
