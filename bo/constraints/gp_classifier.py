@@ -7,8 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
-from scipy.special import log_ndtr
 
 from warmstart.bo.constraints.labels import Labelled
 from warmstart.bo.constraints.link import LINKS
@@ -139,6 +137,8 @@ class GPClassifier:
 
     def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
+        from scipy.linalg import solve_triangular
+
         points, data = self._checked(X)
         if data.constant is not None:
             return data.flat(points)
@@ -176,6 +176,8 @@ class GPClassifier:
 
     def _log_likelihood(self, latent: Floats) -> float:
         """Compute the log probability of the labels given latent values."""
+        from scipy.special import log_ndtr
+
         if self._data is None:
             return 0.0
         signed = self._data.signs * latent
@@ -185,6 +187,8 @@ class GPClassifier:
 
     def _start(self, factor: Floats, theta: Floats, signs: Floats) -> Floats:
         """Return white noise whose latent values have the labels' signs, by a smooth regression or else the labels."""
+        from scipy.linalg import solve_triangular
+
         residuals = signs - theta[-1]
         covariance = factor @ factor.T
         smooth = covariance @ np.linalg.solve(covariance + 1e-2 * covariance[0, 0] * np.eye(len(signs)), residuals)
@@ -213,11 +217,15 @@ class GPClassifier:
 
     def _sample(self, theta: Floats, factor: Floats, white: Floats) -> LatentSample:
         """Return the sample with the factors that predictions need."""
+        from scipy.linalg import solve_triangular
+
         weights = solve_triangular(factor, white, lower=True, trans=1)
         return LatentSample(np.exp(theta[:-2]), math.exp(theta[-2]), float(theta[-1]), factor, weights)
 
     def _latent(self, sample: LatentSample, inputs: Floats) -> tuple[Floats, Floats, Floats]:
         """Predict latent values at `m x e` inputs: mean `m`, variance `m`, and L⁻¹k, `n x m`."""
+        from scipy.linalg import solve_triangular
+
         r2 = square_distances(inputs / sample.scale, self._train_inputs / sample.scale)
         cross = sample.amplitude * KERNEL.value(r2)
         white: Floats = solve_triangular(sample.factor, cross.T, lower=True)

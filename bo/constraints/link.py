@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
 
 Floats = NDArray[np.float64]
 
 
 def logistic(z: Floats) -> Floats:
     """Compute 1 / (1 + exp -z)."""
+    from scipy.special import expit
+
     value: Floats = expit(z)
     return value
 
@@ -26,6 +27,8 @@ def logistic_slope(z: Floats) -> Floats:
 
 def normal(z: Floats) -> Floats:
     """Compute Φ(z), the standard normal distribution function."""
+    from scipy.special import ndtr
+
     value: Floats = ndtr(z)
     return value
 

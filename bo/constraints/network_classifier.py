@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from warmstart.bo.constraints.labels import Labelled
 from warmstart.bo.constraints.link import LINKS, logistic
@@ -45,11 +44,15 @@ class Laplace:
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Predict the latent value at `M x D` features: mean and variance, `M`."""
+        from scipy.linalg import solve_triangular
+
         white = solve_triangular(self.factor, features.T, lower=True)
         return features @ self.weights, np.square(white).sum(axis=0)
 
     def gradient(self, features: Floats, jacobian: Floats) -> tuple[Floats, Floats]:
         """Compute gradients of mean and variance, `M x d`, from the features' `M x d x D`."""
+        from scipy.linalg import cho_solve
+
         spread = cho_solve((self.factor, True), features.T).T
         return jacobian @ self.weights, 2.0 * np.einsum("mdi,mi->md", jacobian, spread)
 
@@ -64,6 +67,8 @@ def laplace(features: Floats, signs: Floats, alpha: float, *, gain: float, start
         gain: of the logistic function.
         start: `D` weights.
     """
+    from scipy.linalg import cho_factor, cho_solve
+
     signed, d = gain * signs[:, None] * features, features.shape[1]
 
     def fit(w: Floats) -> float:

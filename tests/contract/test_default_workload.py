@@ -109,3 +109,9 @@ def test_a_server_answers_by_the_kind_of_the_descriptor(tmp_path):
         assert (refused.status_code, set(refused.json()["accepted"])) == (422, set(HASHES.values()))
         unknown = client.post("/v1/descriptors:upload?extractor=another", content=b"", headers={"content-type": "application/zip"})  # fmt: skip
         assert unknown.status_code == 422
+
+
+@pytest.mark.parametrize("with_pictures", [True], indirect=True)
+def test_a_command_without_a_space_is_for_whose_names_it_has(with_pictures):
+    assert default_workload(names=["learning_rate", "seed"], is_script=True).name == "cnn"
+    assert default_workload(names=["backbone", "image_size"], is_script=True).name == "transfer"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
 
 STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
 
@@ -195,3 +196,55 @@ def test_where_nothing_suggested_was_measured_the_next_step_is_named():
         "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
         "Measure what is suggested: `suggest --format json`, then `history collect --first`"
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("protocol", "in-source"),
+        ("only", "stripes1"),
+        ("folds", 3),
+        ("models", "here"),
+        ("surrogate", "gp-map"),
+        ("extractor", "adf"),
+        ("target", "rank"),
+        ("steps", 3),
+        ("preset", "paper"),
+        ("workers", 2),
+    ],
+)
+def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
+    run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
+    assert run.code == 2
+    assert f"--{option} cannot be used with --query" in run.err
+
+
+def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
+    run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
+    assert run.code == 2
+    assert "--calibrate needs --history and --model." in run.err
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
+    assert run.code == 2
+    assert "expected learned distances of all datasets" in run.err
+
+
+def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):
+    from warmstart.training.evaluation import fold_models
+
+    two = tmp_path / "two.h5"
+    with (
+        History.open(tiny.history) as known,
+        History.create(two, known.space_json, stored_size=known.stored_size) as own,
+    ):
+        for name in tiny.names[:4]:
+            stored = known.images(name)
+            images = ImageSet(np.asarray(stored.array), stored.labels, stored.class_names)
+            own.add_dataset(known.dataset(name), images, stored.split)
+        own.extend([each for each in known.evaluations() if each.dataset in tiny.names[:4]])
+    monkeypatch.setattr(fold_models, "FoldModels", None)
+    run = cli("evaluate", "--history", two, "--model", tiny.model, "--calibrate")
+    assert run.code == 2
+    said = "--calibrate: expected at least three groups of datasets with images and runs"
+    assert said in run.err
+    assert "got 2: group0, group1." in run.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -170,3 +171,22 @@ def test_a_dataset_and_its_runs_in_one_call(cli, copy, study, photos, tiny):
     assert found["neighbours"][0]["name"] == "mine"
     assert found["suggestions"][0]["from"] == "mine"
     assert found["suggestions"][0]["source_error"] == pytest.approx(1 - 0.59)
+
+
+def test_runs_that_name_their_dataset_are_not_added_with_another(cli, copy, photos, tmp_path):
+    (tmp_path / "runs.csv").write_text("dataset,batch_size,lr,dropout,error\ndigits,8,0.01,0.5,0.25\n")
+    call = ["history", "add", copy, "--dataset", photos, "--name", "mine", "--group", "home"]
+    before = Path(copy).read_bytes()
+    refused = cli(*call, "--runs", tmp_path / "runs.csv")
+    assert refused.code == 2
+    assert re.match(r"error: --runs: expected runs that name no dataset, .*'mine', got .*names digits\.", refused.err)
+    assert Path(copy).read_bytes() == before
+
+
+def test_no_history_and_no_source(cli, copy, study, tmp_path):
+    run = cli("history", "import", tmp_path / "no.h5", study, "-d", "x")
+    assert run.code == 2
+    assert "warmstart history create" in run.err
+    for source, code in ((tmp_path / "no.db", 2), (tmp_path, 3), ("postgresql+nothing://localhost/x", 4)):
+        assert cli("history", "import", copy, source, "-d", "x").code == code
+    assert cli("history", "import", copy, tmp_path / "no.csv", "-d", "x").code == 2

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -130,3 +131,27 @@ def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
     assert named[0]["distance"] == pytest.approx(16)
     assert cli(*call).json()["nearest"] == cli("history", "show", "stripes0", "--format", "json").json()["nearest"]
     assert cli(*call, "--model", "none.safetensors").code == 2
+
+
+def test_show_tells_people_in_tables(cli):
+    out = cli("history", "show", "stripes2").out
+    for part in (
+        "siblings",
+        "Errors over the configurations",
+        "Best configurations",
+        "Where errors gather",
+        "It resembles",
+    ):
+        assert part in out
+    assert "learning_rate" in out
+
+
+@pytest.mark.parametrize("command", [["map"], ["ccov"], ["regret", "e.json"], ["run", "r.json"]], ids=" ".join)
+def test_what_cannot_be_drawn_is_a_wrong_call(cli, command, monkeypatch, tmp_path):
+    assert cli("plot", *command, "--out", "a.pdf").code == 2
+    assert cli("plot", *command, "--out", "none/a.png").code == 2
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    run = cli("plot", *command, "--format", "json")
+    assert run.code == 2
+    assert "pip install 'warmstart[plots]'" in json.loads(run.err)["error"]["message"]
+    assert list(tmp_path.iterdir()) == []

@@ -198,3 +198,27 @@ def test_python_takes_arrays_and_torch_datasets():
     from_dataset = warmstart.suggest(images=TensorDataset(tensors, torch.from_numpy(labels)))
     assert [design.config for design in from_arrays] == [design.config for design in from_dataset]
     assert len(warmstart.neighbours(images=images, labels=labels, k=2)) == 2
+
+
+def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
+    from warmstart.history_store.images import ImageSet
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.spec import space_digest
+
+    path = tmp_path / "bare.h5"
+    with History.open(tiny.history) as history:
+        empty = History.create(path, history.space_json)
+        for name in tiny.names[:4]:
+            stored = history.images(name)
+            empty.add_dataset(
+                history.dataset(name), ImageSet(stored.array, stored.labels, stored.class_names), stored.split
+            )
+        identity = {"history_id": empty.id, "space_digest": space_digest(empty.space_json)}
+        empty.close()
+    MetaFeatureModel.load(tiny.model).save(tmp_path / "m.safetensors", identity)
+    files = ("--history", path, "--model", tmp_path / "m.safetensors", "--format", "json")
+    found = cli("neighbours", "--dataset", photos, *files).json()["neighbours"]
+    assert [neighbour["best_error"] for neighbour in found] == [None] * 4
+    refused = cli("suggest", "--dataset", photos, *files)
+    assert refused.code == 2
+    assert "expected a history with runs, got none on the 4 datasets" in refused.err

@@ -190,3 +190,11 @@ def test_the_corpus(kind: str) -> None:
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_many_files_that_say_anything(kind: str) -> None:
     given(PLACE, LEAF, VALUE)(LONG(ATTACKS[kind]))()
+
+
+QUICK = settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("kind", ["history", "journal"])
+def test_some_files_that_say_anything(kind: str) -> None:
+    given(PLACE, LEAF, VALUE)(QUICK(ATTACKS[kind]))()

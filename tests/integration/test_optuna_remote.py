@@ -123,3 +123,13 @@ def test_the_last_configuration_stops_the_loop(client):
     with pytest.raises(SpaceExhaustedError, match="every one had its own"):
         by_hand.suggest_categorical("k", ["a", "b", "c"])
     assert remote.show()["n_trials"] == 3
+
+
+def test_a_value_outside_the_scale_is_a_failure(client, caplog):
+    remote = client.begin_study("a", **LINE, metric="acc", maximize=True)
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        over(remote, direction="maximize").optimize(lambda trial: 90 + trial.suggest_float("x", 0.0, 1.0), n_trials=1)
+    (trial,) = remote.trials()
+    assert (trial["state"], trial["error"]) == ("failed", None)
+    assert "expected acc of at most 1 with `maximize`, got 9" in trial["note"]
+    assert trial["note"] in caplog.text

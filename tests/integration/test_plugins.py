@@ -16,7 +16,7 @@ from warmstart.bo.transfer.strategies import STRATEGIES, Query
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import READERS, open_images
-from warmstart.history_store.registry import Registry
+from warmstart.history_store.registry import PluginWarning, Registry, _warn_once
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.integrations.trackers.registry import TRACKERS, find_tracker
 from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
@@ -176,3 +176,12 @@ class TestSoftmax(WorkloadContract):
 
     def short(self, workload):
         return workload.budget(amount=16)
+
+
+def test_a_name_that_is_taken_is_not_used_and_said_once(tmp_path, monkeypatch):
+    changes = {"warmstart.strategies": {"joint": "nightly.strategy:median"}}
+    monkeypatch.syspath_prepend(install(tmp_path / "site", only="warmstart.strategies", changes=changes))
+    _warn_once.cache_clear()
+    with pytest.warns(PluginWarning, match="strategy 'joint' of the package nightly: expected a name of its own"):
+        assert list(STRATEGIES) == ["joint", "nearest", "portfolio", "average-rank"]
+    assert STRATEGIES["joint"].__module__ == "warmstart.bo.transfer.strategies.joint"

@@ -13,6 +13,8 @@ import pytest
 from PIL import Image
 from stripes import pictures, write_folder
 
+from warmstart.history_store.images import DatasetWarning
+
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
@@ -410,3 +412,70 @@ def test_options_of_the_server_are_environment_variables(tiny, tmp_path, monkeyp
     assert (refused.code, "--rate: expected requests a second above 0" in refused.err) == (2, True)
     monkeypatch.setenv("WARMSTART_RATE", "5")
     assert "none yet" in cli("serve", "--check-config").out
+
+
+def test_a_token_without_a_place_for_it(tmp_path, cli):
+    gone = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / "none" / "tokens"))
+    assert gone.code == 2
+    assert f"--token-file: expected a folder for the tokens, got none at {tmp_path / 'none'}. Make it" in gone.err
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "tokens.lock").mkdir()
+    with pytest.raises(StorageError, match="expected an ordinary file, got a folder"):
+        add_token(tmp_path / "tokens", "ann", "read")
+    long = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / ("t" * 252)))
+    assert (long.code, "--token-file: expected a file and a folder that can be written" in long.err) == (4, True)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_an_empty_history_is_served(tiny, tmp_path, descriptor):
+    with History.open(tiny.history) as history:
+        space = history.space_json
+    History.create(tmp_path / "new.h5", space).close()
+    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
+        assert client.get("/v1/readyz").json() == {"status": "ready"}
+        about = client.get("/v1").json()
+        assert (about["extractors"], about["history"]) == ([], {"name": "new.h5", "n_datasets": 0, "n_configs": 0})
+        study = {"name": "s", "space": {"x": [0.0, 1.0]}}
+        assert client.post("/v1/studies", json=study).status_code == 201
+        asked = client.post("/v1/suggestions", json={"descriptor": descriptor})
+        assert asked.status_code == 400
+        assert "expected a history with datasets, got an empty one" in asked.json()["detail"]
+
+
+def test_upload_has_the_pictures_that_a_folder_has(client, tiny, tmp_path):
+    folder = tmp_path / "photos"
+    write_folder(folder, *pictures(1))
+    place = sorted(path for path in folder.iterdir() if path.is_dir())[0]
+    for path, ending in zip(sorted(place.iterdir()), (".tga", ".jfif", ".pnm", ".jp2"), strict=False):
+        Image.open(path).save(path.with_suffix(ending))
+        path.unlink()
+    next(place.glob("*.png")).rename(place / "_DSC0001.JPG")
+    place.rename(folder / "_other")
+    for name in ("a/note.txt", "._x.png", "@eaDir/x/y.png", "loose.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+    found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.warns(DatasetWarning, match="left out 1 picture in"):
+        expected = Advisor(tiny.history, tiny.model, cache=False).describe(folder).descriptor
+    made = client.post("/v1/descriptors:upload", content=zipped(found), headers={"content-type": "application/zip"})
+    told = made.json()
+    assert told["descriptor"]["class_counts"] == list(expected.class_counts)
+    assert told["notes"] == [
+        "left out 1 file, by their endings no pictures, such as photos/a/note.txt",
+        "photos: left out 1 picture in ./ outside every class folder.",
+    ]
+
+
+def test_prefix_of_a_proxy(tiny):
+    with opened(history=tiny.history, model=tiny.model, root_path="/warm") as client:
+        assert client.get("/warm/v1/readyz").status_code == 200
+        assert client.get("/v1/readyz").status_code == 200  # the proxy took it off
+
+
+def test_id_stands_for_a_descriptor(client, descriptor):
+    made = client.post("/v1/descriptors", json=descriptor)
+    assert made.status_code == 201
+    assert client.get(made.headers["location"]).json() == made.json()
+    near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 2})
+    assert near.json()["neighbours"][0]["name"] == "stripes1"
+    assert client.post("/v1/neighbours", json={"descriptor": "unknown"}).status_code == 404

@@ -173,3 +173,20 @@ def test_answers_travel_whole(client, tiny):
     assert served["explanation"]["mapping"]
     few = client.post("/v1/suggestions", json={"descriptor": told.to_dict() | {"features": [0.5]}})
     refused(few, 422, "/descriptor/features", told="expected 49 numbers, got 1")
+
+
+def test_sizes_of_a_descriptor_fit_each_other(client, tiny):
+    full = Advisor(tiny.history, tiny.model, cache=False).describe(pictures(1)).descriptor
+    for good in (full, full.reduced()):
+        assert client.post("/v1/descriptors", json=good.to_dict()).status_code == 201
+    for wrong, told in (
+        ({"class_counts": [10, 10, 10]}, "expected 4 counts for 4 classes, got 3"),
+        ({"class_counts": [1, 2, 3, 4]}, "expected the largest count first"),
+        ({"n_images": 2}, "expected counts of 2 images, got 40 in all"),
+    ):
+        refused(client.post("/v1/descriptors", json=full.to_dict() | wrong), 422, "/class_counts", told=told)
+
+
+def test_parameters_that_no_route_has(client):
+    refused(client.get("/v1/studies?limt=5"), 422, "/query/limt", told="expected cursor or limit")
+    refused(client.get("/v1/healthz?x=1"), 422, "/query/x", told="expected no query parameter")

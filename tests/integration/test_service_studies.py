@@ -212,3 +212,45 @@ def test_a_trial_is_given_back_at_the_end(url):
         with pytest.raises(ValueError, match="no"), study.ask().kept_alive():
             raise ValueError("no")  # the trial may be told of yet
         assert client.study("a").ask().number == 1
+
+
+def test_a_server_that_takes_no_trial_back(tmp_path, monkeypatch):
+    from warmstart.service import studies
+
+    kept = [route for route in studies.router.routes if not route.path.endswith(":release")]
+    monkeypatch.setattr(studies.router, "routes", kept)
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        trial = study.ask()
+        assert trial.release() is False
+        with pytest.raises(KeyboardInterrupt), trial.kept_alive():
+            raise KeyboardInterrupt
+        assert trial.tell(0.5)["error"] == 0.5
+
+
+def test_numbers_are_told_as_they_are_here(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST, metric="loss")
+        trial = study.ask()
+        with pytest.raises(UsageError, match="expected an error that is one number, got 'low'"):
+            trial.report(1, "low")
+        with pytest.raises(UsageError, match="expected a metric 'm' that is one number"):
+            trial.tell(0.5, metrics={"m": [1.0]})
+        with pytest.raises(UsageError, match="expected texts, truth values and finite numbers, which JSON has"):
+            client.begin_study("b", space={"x": [0.0, float("inf")]})
+        told = trial.tell(
+            value=np.float32(0.5), duration=float("nan"), constraints={"a": True, "b": np.False_, "c": -1.0}
+        )
+        assert (told["state"], told["error"], told["duration"]) == ("ok", 0.5, None)
+        assert told["constraints"] == {"a": 0.0, "b": 1.0, "c": -1.0}
+
+
+def test_a_look_leaves_no_storage(tmp_path):
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        assert client.studies() == []
+        with pytest.raises(UsageError, match="expected the name of a study, got 'a'"):
+            client.study("a").ask()
+        assert not list(tmp_path.iterdir())
+        client.begin_study("a", **FAST)
+        assert (tmp_path / "s.db").is_file()
+        assert [each["name"] for each in client.studies()] == ["a"]

@@ -1,15 +1,20 @@
 """`warmstart tune --server`: several datasets, related datasets, networks to save; refused where a server cannot."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from stripes import pictures, write_folder
+
+from warmstart.remote_tuning import tune_on_server
+from warmstart.studies.tune_options import TuneOptions
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
@@ -133,3 +138,43 @@ def test_ctrl_c_gives_the_trial_back(place):
         done = subprocess.run(code, capture_output=True, text=True, check=True)
         assert "Waiting for" not in done.stderr
         assert [each["state"] for each in client.study("s").trials()] == ["ok"]
+
+
+def test_what_is_waited_for_is_told_and_no_pace(tmp_path, monkeypatch):
+    said, seen, now, held = [], [], [0.0], []
+
+    def wait(_seconds):
+        now[0] += 600.0
+        while held:
+            held.pop().release()
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=wait)
+    monkeypatch.setattr("warmstart.remote_tuning.time", clock)
+
+    def f(config, seed):
+        return config["x"]
+
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        given = {"objective": f, "space": {"x": [0.0, 1.0]}, "study": "s", "surrogate": "gp-map"}
+        told = {"progress": seen.append, "on_message": said.append}
+        one, three = (TuneOptions.of(given | told | {"trials": n}) for n in (1, 3))
+        assert tune_on_server(None, one, client).counts == {"ok": 1}
+        gone = client.study("s")
+        gone.lease_s = 600.0
+        held.append(gone.ask())
+        assert tune_on_server(None, three, client).counts == {"ok": 3}
+    (waiting,) = [each for each in said if "Waiting" in each]
+    assert f"Waiting for what runs elsewhere: trial 1 of s ({gone.client}; its lease ends in " in waiting
+    assert waiting.endswith(" min unless it is renewed).")
+    assert all(now.left_s < 5 for now in seen if math.isfinite(now.left_s))
+
+
+def test_pictures_left_out_are_named(tiny, place, cli):
+    (place / "one" / "class0" / "broken.png").write_bytes(b"no picture")
+    with running(history=tiny.history, model=tiny.model, storage=place / "s.db") as url:
+        found = cli(
+            *("tune", "--dataset", "one", "--objective", "own.py:f", "--model", tiny.model),
+            *("--server", url, "--trials", "1", "--skip-broken"),
+        )
+    assert found.code == 0, found.err
+    assert "left out class0/broken.png: not a picture" in found.err

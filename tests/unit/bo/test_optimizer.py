@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from warmstart.bo import Observation, Optimizer, RelatedTask
 from warmstart.bo.diagnostics import read_run
-from warmstart.bo.models import ACQUISITIONS
+from warmstart.bo.models import ACQUISITIONS, TrialData
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.history_store.errors import DataError, SpaceExhaustedError, UsageError
 
@@ -568,3 +568,78 @@ def test_a_search_whose_errors_are_all_the_same_says_so():
     assert run.converged == "all 40 evaluations gave the same error: stop, and see whether the objective heeds its configuration"  # fmt: skip
     run.tell({"x": 1.0}, 0.2)
     assert run.converged is None
+
+
+def score(optimizer, config):
+    """Value of a configuration by what a run believes."""
+    encoding = optimizer._encoding
+    evidence = TrialData(
+        optimizer.history(),
+        optimizer._log.columns(optimizer._log.points),
+        optimizer._log.columns([]),
+        optimizer._log.revision,
+    )
+    function, _ = optimizer._fitted.acquisition_function(evidence, rng=np.random.default_rng(0))
+    return function.value(encoding.columns(encoding.encode([config])))[0]
+
+
+@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
+def test_a_batch_that_seeks_validity_alone_is_no_single_point(surrogate):
+    """What is pending counts as missed: of two constraints that exclude each other where they were looked at, each point tries another way."""
+    optimizer = Optimizer(plane(), surrogate=surrogate, seed=0)
+    for x, y in ((-3.5, 1.5), (8.5, 3.0), (-2.0, 13.5), (7.0, 12.0)):
+        optimizer.tell({"x": x, "y": y}, 1.0, constraints={"left": x < 2.5, "right": x > 2.5})
+    before = through_json(optimizer)
+    batch = optimizer.ask(4)
+    assert pdist(np.array([[config["x"], config["y"]] for config in batch]) / 15).min() > 0.02
+    assert before.ask(4) == batch
+
+
+def test_two_labels_tell_where_they_are_beside_networks_too():
+    optimizer = Optimizer(plane(), surrogate="dngo", seed=0)
+    ends = [{"x": 9.5, "y": 7.5}, {"x": -4.5, "y": 7.5}]
+    for config in ends:
+        optimizer.tell(config, 1.0, constraints={"left": config["x"] < 2.5})
+    columns = optimizer._log.columns(optimizer._encoding.encode(ends))
+    assert optimizer._fitted.first_valid(optimizer._log.data(), columns) == 1
+
+
+def test_a_first_batch_of_a_latin_hypercube_is_one_of_its_size():
+    optimizer = Optimizer(plane(), design="latin", seed=0)
+    for n in (16, 8):  # before anything is known, the next one is another
+        batch = optimizer.ask(n)
+        assert sorted(int((config["x"] + 5.0) / 15.0 * n) for config in batch) == list(range(n))
+
+
+def test_its_repr_says_how_far_it_is():
+    optimizer = Optimizer(plane(), seed=0)
+    assert repr(optimizer) == "<Optimizer 'gp': 0 told, 0 pending>"
+    first, _ = optimizer.ask(2)
+    optimizer.tell(first, 0.25)
+    assert repr(optimizer) == "<Optimizer 'gp': 1 told, 1 pending, best error 0.25>"
+
+
+def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
+    monkeypatch.setattr("warmstart.bo.optimizer.PROCESS_LIMIT", 4)
+    optimizer = told(n=5)
+    with pytest.warns(RuntimeWarning, match="5 evaluations are many for 'gp-map'.*Use surrogate='dngo'"):
+        optimizer.ask()
+    optimizer.ask()
+
+
+def test_the_variance_of_improvement_is_a_setting_that_is_saved():
+    """Under noise, only what would be observed promises to improve on a point that was told again and again."""
+    scores = {}
+    for variance in ("latent", "predictive"):
+        optimizer = Optimizer(plane(), ei_variance=variance, seed=0)
+        for seed in range(12):
+            optimizer.tell({"x": 3.0, "y": 5.0}, float(np.random.default_rng(seed).standard_normal()))
+        for at in (-4.0, 0.0, 8.0):
+            optimizer.tell({"x": at, "y": 5.0}, 3.0 + 0.1 * at)
+        resumed = through_json(optimizer)
+        scores[variance] = score(resumed, {"x": 3.0, "y": 5.0})
+        assert resumed.ask() == optimizer.ask()
+        older = optimizer.to_dict()
+        del older["settings"]["ei_variance"]
+        assert Optimizer.from_dict(older).to_dict()["settings"]["ei_variance"] == "latent"
+    assert scores["predictive"] > scores["latent"]

@@ -144,3 +144,13 @@ def test_no_runs_at_all(history: History) -> None:
 def test_infinite_values_are_no_errors(history: History, best: float) -> None:
     with pytest.raises(DataError, match=r"expected finite values, got inf for 1 of 2 runs\. Give such runs the status"):
         plan_import(history, runs([0.5, math.inf]), dataset="photos", error_range=(best, 1 - best))
+
+
+def test_runs_that_differ_in_what_was_dropped_keep_apart(history: History) -> None:
+    foreign = runs([0.5, 0.25], params={"batch_size": [8, 8], "augment": ["no", "yes"]}, seeds=[3, 3])
+    plan = plan_import(history, foreign, dataset="photos")
+    assert [e.seed for e in plan.evaluations] == [3, None]
+    assert plan.notes == ("1 runs of one configuration and seed: the seed is left out",)
+    carry_out(history, plan)
+    assert history.n_evaluations == 2
+    assert plan_import(history, foreign, dataset="photos").already_there == 2

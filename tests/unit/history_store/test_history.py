@@ -426,3 +426,13 @@ def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
 def test_cells_whose_runs_all_failed_are_told_from_those_not_run(history: History) -> None:
     assert np.isnan(history.errors).sum() == 9
     assert history.failed.tolist() == [[False] * 4, [False, True, True, False], [False, False, False, True]]
+
+
+def test_they_can_be_put_in_later(history: History) -> None:
+    history.add_dataset(histories.info("digits"), histories.pictures())
+    assert history.has_images("digits")
+    assert len(history.evaluations("digits")) == 3
+    with pytest.raises(DataError, match="expected a new dataset, got 'digits'"):
+        history.add_dataset(histories.info("digits"), histories.pictures())
+    with pytest.raises(DataError, match="as the history describes it, got another description"):
+        history.add_dataset(histories.info("..", 9), histories.pictures(9))

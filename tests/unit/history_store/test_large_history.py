@@ -1,5 +1,6 @@
 """Large histories are read where they are looked at; what is answered is what a small one answers."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -292,3 +293,54 @@ class TestQuickAppend:
             assert not {{"numpy", "h5py", "pandas"}} & sys.modules.keys()
         """
         subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "h.h5"
+    histories.filled(path).close()
+    return path
+
+
+def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    with h5py.File(path, "r+") as file:  # as before there were sums
+        del file[CELLS]
+    read: list[str] = []
+    plain = table.read_element
+    monkeypatch.setattr(
+        table, "read_element", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1]
+    )
+    with History.open(path) as history:
+        history.errors  # noqa: B018
+    assert sorted(read) == ["config", "dataset", "error", "status"]
+
+
+def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmstart.history_store.file.content._FEW_RUNS", 0)
+    with History.open(path, write=True) as history:
+        stored = [e for e in history.evaluations() if e.seed is not None]
+        for k in itertools.count():
+            with pytest.raises(DataError, match="a second time"):
+                history.append(stored[k % len(stored)])
+            history.append(run(5000 + k))
+            with pytest.raises(DataError, match="a second time"):
+                history.append(run(5000 + k))
+            if history._content._run_keys is not None:
+                break
+        assert k > 3
+
+
+def test_runs_that_lie_are_told_of_where_they_are_looked_at(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    altered(path, "evaluations/dataset", lambda values: values.fill(99))
+    with h5py.File(path, "r+") as file:
+        del file[CELLS]
+    with History.open(path) as history:
+        with pytest.raises(HistoryDamagedError, match="dataset"):
+            history.errors  # noqa: B018
+        with pytest.raises(HistoryDamagedError, match="dataset"):
+            history.evaluations()
+    assert not verify(path).ok

@@ -172,3 +172,11 @@ def test_a_value_and_its_logarithm_are_one_and_must_agree() -> None:
     assert match(result, "log10_rate").action == "kept"
     with pytest.raises(UsageError, match=r"expected rate to be 10\^log10_rate, got 0\.1 and -2 in run 2"):
         mapped([{"rate": 0.01, "log10_rate": -2.0}, {"rate": 0.1, "log10_rate": -2.0}])
+
+
+def test_a_rescaling_can_be_asked_for() -> None:
+    rows = [FULL | {"momentum": value} for value in (0.1, 0.5)]
+    result = mapped(rows, Wishes(rescale={"momentum": "1-x"}))
+    assert [config and config["momentum"] for config in result.configs] == [0.9, 0.5]
+    assert match(result, "momentum").action == "rescaled"
+    assert "as --rescale says" in match(result, "momentum").reason

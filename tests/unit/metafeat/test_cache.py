@@ -73,3 +73,15 @@ def test_a_special_file_counts_as_absent(tmp_path, kind):
         path.mkdir()
     assert cache.get("d", "m", "k") is None
     cache.put("d", "m", "k", np.zeros(3, np.float32))
+
+
+def test_a_full_disk_works_without_cache(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    cache = EmbeddingCache(tmp_path)
+    monkeypatch.setattr("warmstart.metafeat.files.os.fdopen", fail)
+    cache.put("f", "m", "k", VECTOR)
+    monkeypatch.undo()
+    assert cache.get("f", "m", "k") is None
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from warmstart.history_store.errors import ModelError, UsageError
 from warmstart.metafeat.feature_names import LANDMARKS
 from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.depths import Features
@@ -152,3 +153,14 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures):
     np.testing.assert_array_equal(
         embed_images(images, labels, header), model.embed(images, labels, rng=np.random.default_rng(0))
     )
+
+
+def test_no_network_is_built_for_landmarks(tmp_path):
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.siamese_network import SiameseNetwork
+
+    with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
+        SiameseNetwork(LandmarkModel.spec)
+    LandmarkModel(np.zeros(28), np.ones(28)).save(tmp_path / "m.safetensors")
+    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
+        MetaFeatureModel.load(tmp_path / "m.safetensors")

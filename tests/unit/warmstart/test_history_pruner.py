@@ -125,3 +125,10 @@ def test_a_curve_that_diverged_is_no_shorter_run(tmp_path):
             found = read_curves(own, [name])
     np.testing.assert_allclose(found[0, 0], [error for _, error in run.curve])
     assert np.isnan(found[0, 1]).all(), "its second report counted as its end"
+
+
+def test_values_that_are_no_errors_stop_nothing(pruner, shipped):
+    space, configs = shipped
+    study = optuna.create_study(pruner=pruner)
+    curves = [(30.0, 20.0, 10.0, 5.0), (99.0, 99.0, 99.0, 99.0), (0.9, 0.9, 0.9, 0.9)]
+    assert [run(study, space, configs[n], curve) for n, curve in enumerate(curves)] == [None, None, None]

@@ -11,6 +11,7 @@ from warmstart import predict
 from warmstart.history_store.errors import (
     BrokenImagesError,
     DataError,
+    LabelError,
     MissingPathError,
     ModelError,
     UsageError,
@@ -226,3 +227,34 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert document["classifier"]["mixed_up"][0] == {"truth": "b", "answer": "a", "n": 2, "images": ["4.png", "2.png"]}
     assert document["classifier"]["thresholds"][4] == {"at_least": 0.9, "n": 2, "right": 1}
     assert "on 5 pictures that it had not seen: 40 of 100 right (20 to 70). A row" in text
+
+
+def test_one_class_is_told_to_be_asked_as_files(model, folder, tmp_path):
+    (tmp_path / "one").mkdir()
+    folder.rename(tmp_path / "one" / "a")
+    with pytest.raises(
+        LabelError, match=r"at least two classes, got all 6 .* Or name the pictures as files, without `dataset`"
+    ):
+        predict(model, dataset=tmp_path / "one")
+
+
+def test_a_notebook_shows_few_lines(model, folder, tmp_path):
+    found = predict(model, folder)
+    text = repr(found).splitlines()
+    assert text[0] == f"Predictions: 6 pictures by {model}"
+    assert text[1] == f"  {found.rows[0].image}: {found.rows[0].label} ({found.rows[0].probability:.4g})"
+    assert text[-1] == "  ..."
+    assert len(text) == 7
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 1 + 6
+    assert all(row.image in shown for row in found.rows)
+    images, labels = pictures(0)
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    known = predict(model, dataset=tmp_path / "s.npz")
+    wrong = sum(row.label != row.truth for row in known.rows)
+    assert repr(known).startswith(
+        f"Predictions: {len(images)} pictures by {model}, {wrong} wrong, error {known.error:.4g}"
+    )
+    assert known._repr_html_().count("<tr>") == 1 + len(known.confusion())
+    (folder / "bad.png").write_bytes(b"no picture")
+    assert repr(predict(model, folder, skip_broken=True)).splitlines()[0].endswith(", 1 broken left out")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from warmstart import remote_tuning
-from warmstart.history_store.errors import StorageError
+from warmstart.history_store.errors import LeaseLostError, StorageError
 from warmstart.remote_tuning import _Queue, _Worker
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.trial_queue import Run
@@ -78,3 +78,15 @@ def test_a_result_that_no_server_takes_for_as_long_as_its_lease_ends_the_command
     queue, _ = queue_of(Server(10**9, lease_s=0.05), monkeypatch)
     with pytest.raises(StorageError, match="no server there"):
         queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
+
+
+def test_a_result_that_came_too_late_is_told_once(monkeypatch):
+    server = Server(0)
+    queue, said = queue_of(server, monkeypatch)
+
+    def lost(*_, **__):
+        raise LeaseLostError("It is kept as an extra.")
+
+    server.answer = lost
+    queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
+    assert said == ["It is kept as an extra."]

@@ -40,6 +40,7 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.papers import layered_space
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.numbering import sobol_configs
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.training.workloads.cnn.space import target_space
 
 
@@ -284,3 +285,28 @@ def test_what_fits_is_what_can_be_encoded(rng):
     forbidden = Encoding(discrete())
     assert forbidden.fits([]).tolist() == []
     assert not forbidden.fits([{"a": 2, "b": "x"}])[0]
+
+
+def test_clauses_of_other_makers():
+    class Odd(EqualsCondition):
+        pass
+
+    class OddClause(ForbiddenEqualsClause):
+        pass
+
+    space = discrete()
+    space.add(Integer("e", (0, 1)))
+    space.add(Odd(space["e"], space["b"], "x"))
+    with pytest.raises(UsageError, match=r"ConfigSpace's own kinds, got e \| b == 'x' \(Odd\)"):
+        Encoding(space)
+    space = discrete()
+    space.add(OddClause(space["a"], 3))
+    with pytest.raises(UsageError, match=r"own kinds, got Forbidden: a == 3 \(OddClause\)"):
+        Encoding(space)
+
+
+def test_a_space_read_from_json_gives_the_same(space, rng):
+    U = Encoding(space).sample(6, rng=rng)
+    again = Encoding(load_space(dump_space(space)))
+    assert again.decode(U) == Encoding(space).decode(U)
+    assert again.keys(U) == Encoding(space).keys(U)

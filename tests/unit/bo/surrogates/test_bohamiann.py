@@ -8,7 +8,7 @@ from warmstart.bo.acquisition.improvement_validity_cost import Improvement
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates.base import Task
-from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
 from warmstart.bo.surrogates.bohamiann.function_samples import Reweighting
 from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 from warmstart.bo.surrogates.network import Network
@@ -206,3 +206,19 @@ def test_options_that_do_not_fit_are_refused():
         Bohamiann(sampler="nuts")
     with pytest.raises(UsageError, match="expected two samples or more, positive widths"):
         Bohamiann(samples=1)
+
+
+def test_a_smooth_function_is_learned_and_noise_found():
+    X, y = rows(60, noise=0.2)
+    model = Bohamiann(burn_in=1500, thin=50, samples=24, chains=4).fit(X, y, rng=np.random.default_rng(0))
+    prediction, truth = model.predict(POINTS), np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]
+    assert np.sqrt(np.square(prediction.mean[0] - truth).mean()) < 0.25 * y.std()
+    assert 0.1 < np.sqrt(prediction.noise[0]) < 0.4
+    assert 1 <= model.ess <= 24
+
+
+def test_chains_that_overflow_stay_finite():
+    model, rng = BayesianNetwork(Network((1, 20, 1))), np.random.default_rng(0)
+    data = Data(rng.random((300, 1), dtype=np.float32), rng.random(300, dtype=np.float32))
+    draws = Draws.of(model, data, Schedule("sgld", 2, 4, 100, 10, 32, 3.0), rng=rng)
+    assert np.isfinite(draws.theta).all()

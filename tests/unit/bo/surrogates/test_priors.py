@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from warmstart.bo.surrogates.gp.hyperparameters import lengthscale_prior
+from warmstart.bo.surrogates.gp.model import GaussianProcess
 from warmstart.bo.surrogates.gp.priors import log_horseshoe, log_uniform_below, logistic, normal
 
 DENSITIES = {
@@ -58,3 +59,15 @@ def test_points_of_the_cube_are_a_lengthscale_apart():
     middle = np.median([density.sample(rng) for _ in range(20_000)])
     squares = np.square(one - other).sum(axis=1) / np.exp(2.0 * middle)
     assert squares.mean() == pytest.approx(1.0, rel=0.05)
+
+
+def test_the_papers_priors_bound_lengthscales_and_noise_vanishes_where_there_is_none():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 2))
+    y = np.sin(3 * X[:, 0])
+    modern, paper = (
+        GaussianProcess(priors=priors).fit(X, y, rng=np.random.default_rng(1)).thetas for priors in ("modern", "paper")
+    )
+    assert paper[:, :2].max() <= math.log(10)
+    assert modern[:, 1].max() > math.log(10), "the second column does not matter"
+    assert max(np.median(paper[:, -2]), np.median(modern[:, -2])) < math.log(1e-4)

@@ -460,3 +460,70 @@ def test_labels_are_found_by_paths_of_other_folders_and_machines(tmp_path):
         rows = [f"{prefix}deep{slash}{number % 2}{slash}p{number}.png,{'ab'[number % 2]}" for number in range(4)]
         (tmp_path / "t.csv").write_text("\n".join(["path,label", *rows]))
         assert open_images(labelled(str(tmp_path / "pics"), "t.csv", None)).labels.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_other"),
+    [
+        ([{"image_id": 1, "segmentation": [[0, 0, 1, 1]]}], True),
+        ([{"image_id": 1, "keypoints": [0, 0, 1]}], True),
+        ([], True),
+        ([{"image_id": 1, "category_id": 1}], False),
+        ([{"image_id": 1, "caption": "a cat"}], False),
+    ],
+)
+def test_annotations_with_a_class_alone_are_no_other_task(tmp_path, annotations, is_other):
+    save_folder(tmp_path, IMAGES, LABELS)
+    (tmp_path / "meta.json").write_text(
+        json.dumps({"annotations": annotations, "categories": [{"id": 1, "name": "a"}]})
+    )
+    if is_other:
+        with pytest.raises(LabelError, match=r"a detection dataset in the layout of COCO \(meta\.json\)"):
+            open_images(tmp_path)
+    else:
+        assert open_images(tmp_path).class_names == ("0", "1", "2")
+
+
+def test_each_split_may_have_its_table_in_json_lines(tmp_path):
+    for split in ("train", "test"):
+        for number in range(4):
+            save_picture(tmp_path / split / f"{number}.png", IMAGES[number])
+        lines = [json.dumps({"file_name": f"{number}.png", "label": "ab"[number % 2]}) for number in range(4)]
+        (tmp_path / split / "metadata.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(LabelError, match=r"Does metadata\.jsonl hold their labels"):
+        open_images(tmp_path)
+    source = open_images(labelled(str(tmp_path), "metadata.jsonl", None))
+    assert {name: source.labels[rows].tolist() for name, rows in source.splits.items()} == {"train": [0, 1, 0, 1], "test": [0, 1, 0, 1]}  # fmt: skip
+    (tmp_path / "test" / "metadata.jsonl").write_text(
+        "\n".join(json.dumps({"file_name": f"{number}.png", "label": "c"}) for number in range(4))
+    )
+    with pytest.warns(DatasetWarning, match="left out 4 pictures of the split 'test', without a class of the training"):
+        assert set(open_images(labelled(str(tmp_path), "metadata.jsonl", None)).splits) == {"train"}
+
+
+def test_a_table_whose_column_is_named(tmp_path):
+    path = save_table(tmp_path / "x.parquet", IMAGES, ["a", "b"] * 12, column="taste")
+    assert open_images(f"{path}::column=taste").class_names == ("a", "b")
+    with pytest.raises(LabelError, match="expected a column 'smell' with labels, got taste"):
+        open_images(f"{path}::column=smell")
+    for location in (path, tmp_path):
+        assert labelled(str(location), None, "taste") == f"{location}::column=taste"
+        assert open_images(labelled(str(location), None, "taste")).class_names == ("a", "b")
+    assert labelled("photos", None, None) == "photos"
+    with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
+        open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
+    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` needs a table"):
+        open_images(labelled("sklearn:digits", None, "taste"))
+
+
+def test_a_hard_link_in_a_tar_is_the_picture_that_it_stands_for(tmp_path):
+    for folder in "ab":
+        save_picture(tmp_path / "in" / folder / "own.png", IMAGES["ab".index(folder)])
+    (tmp_path / "in/b/twin.png").hardlink_to(tmp_path / "in/a/own.png")
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(tmp_path / "in", arcname=".")
+        assert any(member.islnk() for member in archive.getmembers())
+    source = open_images(tmp_path / "x.tar")
+    assert source.names == ("a/own.png", "b/own.png", "b/twin.png")
+    images = source.read(range(3)).images
+    assert np.array_equal(images[0], images[2])

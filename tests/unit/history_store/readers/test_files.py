@@ -6,12 +6,18 @@ from layouts import classes, pixels, save_cifar, save_idx, save_mnist
 
 from warmstart.history_store.errors import (
     DataError,
+    HistoryDamagedError,
     LabelError,
     MissingPathError,
     UsageError,
     WarmstartError,
 )
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
 from warmstart.history_store.readers import READERS, open_arrays, open_images, register_scheme
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.space import dump_space
+from warmstart.training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 
@@ -305,3 +311,46 @@ def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, layout):
         except WarmstartError:
             refusals += 1
     assert refusals
+
+
+def test_names_in_a_history(tmp_path):
+    path = tmp_path / "h.h5"
+    info = DatasetInfo("noise", "g", 24, 0, 0, 3)
+    with History.create(path, dump_space(target_space()), stored_size=12) as history:
+        history.add_dataset(info, ImageSet(COLOUR, LABELS, ("a", "b", "c")), np.zeros(24, np.int8))
+    assert open_images(f"{path}::noise").class_names == ("a", "b", "c")
+    refused(UsageError, f"{path}::nois", "expected the name of a dataset in it, got 'nois'. Did you mean noise")
+    refused(
+        UsageError,
+        path,
+        r"expected a dataset inside the history, got the history itself. Name the dataset: .*h.h5::NAME",
+    )
+    refused(
+        MissingPathError,
+        f"{tmp_path / 'no.h5'}::noise",
+        "no.h5: expected a history file, got a path that does not exist",
+    )
+    path.write_bytes(path.read_bytes()[:500])
+    refused(HistoryDamagedError, f"{path}::noise", "h.h5")
+
+
+def test_a_set_that_was_not_fetched(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    refused(
+        DataError,
+        "sklearn:olivetti_faces",
+        "expected a set that is on this machine, got none, and nothing is downloaded here",
+    )
+
+
+def test_cifar_names_its_classes(tmp_path):
+    save_cifar(tmp_path / "data_batch_1.bin", pixels(side=32), LABELS)
+    names = [f"kind {number}" for number in range(10)]
+    (tmp_path / "batches.meta.txt").write_text("\n".join(names) + "\n\n")
+    assert open_images(tmp_path).class_names == ("kind 0", "kind 1", "kind 2")
+
+
+def test_idx_labels_without_images(tmp_path):
+    labels = save_idx(tmp_path / "train-labels-idx1-ubyte", LABELS.astype(np.uint8))
+    refused(DataError, tmp_path, "expected idx images .* beside the labels, got labels alone")
+    refused(DataError, labels, "got a labels file. Give the folder, or the images file")

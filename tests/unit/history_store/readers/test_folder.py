@@ -281,3 +281,13 @@ def test_pictures_count_by_content_and_what_is_none_is_told(tmp_path):
     ):
         source = open_images(tmp_path)
     assert len(source.read(range(6)).images) == 6
+
+
+def test_an_unreadable_file_is_named(root, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    source = open_images(root)
+    monkeypatch.setattr(Image, "open", refuse)
+    with pytest.raises(BrokenImagesError, match=r"0/0000.png \(permission denied\)"):
+        source.read([0])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
-from warmstart.history_store.errors import UsageError
+from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest, Obtain
 from warmstart.history_store.numbering import sobol_configs
@@ -340,3 +340,13 @@ def test_two_processes_measure_like_one(tmp_path: Path) -> None:
         report = collect(two, configs=2, budget=TINY, workers=2, device="cpu", cell_timeout=100.0)
         assert report.stopped == "complete"
         np.testing.assert_array_equal(one.errors, two.errors)
+
+
+def test_stops_where_a_worker_cannot_go_on(tmp_path: Path) -> None:
+    def gone(cell: Cell) -> Measured:
+        return Measured(None, stop=StorageError("gone"))
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(StorageError, match="gone"):
+            collect(history, configs=1, budget=TINY, executor=Here(gone))
+        assert history.n_evaluations == 0

@@ -13,6 +13,7 @@ from warmstart.training.evaluation.methods import (
     Method,
     choose_methods,
     make_methods,
+    make_paper_methods,
     snap_to_nearest_config,
 )
 from warmstart.training.evaluation.metrics import given_metric
@@ -202,3 +203,10 @@ def test_a_dataset_that_shares_no_configuration_is_refused(world):
     errors[1:, 3:] = world.errors[1:, 3:]
     with pytest.raises(DataError, match="expected other datasets that share a configuration with d0, got none"):
         play(make_table(errors, distances=world.distances), "portfolio")
+
+
+def test_the_papers_runs():
+    runs = make_paper_methods({"ADF": "adf", "Bi-LSTM": "bilstm"})
+    assert len(runs) == 10
+    assert {acquisition for acquisition, _ in runs} == {"ei", "lcb"}
+    assert all(method.search_after == 3 and method.acquisition == key[0] for key, method in runs.items())

@@ -10,7 +10,7 @@ from warmstart.bo.transfer.regret import clustered_interval
 from warmstart.history_store.errors import UsageError
 from warmstart.training.evaluation.methods import Method
 from warmstart.training.evaluation.replay import DatasetResult, Outcome
-from warmstart.training.evaluation.report import full_rows, make_report, summary_rows
+from warmstart.training.evaluation.report import full_rows, make_figures, make_report, summary_rows
 from warmstart.training.evaluation.table import ErrorTable
 
 H = 4
@@ -106,3 +106,16 @@ def test_a_method_that_was_not_played_is_told(outcome):
         UsageError, match=r"reference: expected a method of the evaluation \(mine, portfolio\), got 'yours'"
     ):
         make_report(outcome, reference="yours")
+
+
+def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
+    from dataclasses import replace
+
+    methods = {"ei/latin": Method("x", "search", None)}
+    curves = np.array([[1.0, 0.5], [1.0, 0.0]])
+    played = tuple(DatasetResult(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
+    found = make_figures(replace(outcome, methods=methods, results=played))
+    one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
+    np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
+    assert one["low"][1] < one["mean"][1] < one["high"][1]
+    assert one["low"][0] == one["high"][0] == one["mean"][0]

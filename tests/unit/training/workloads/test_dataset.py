@@ -1,5 +1,7 @@
 """Datasets as a workload gets them: stored or a person's, at any size, with pictures left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -82,3 +84,13 @@ def test_a_stored_dataset_keeps_its_parts_and_is_named_by_its_pixels(tiny):
     assert len(stored.rows("train")) == int((stored.split == 0).sum())
     np.testing.assert_array_equal(stored.images(16), square_arrays(np.asarray(stored.images(32)), 16))
     assert stored.fingerprint() == stored.fingerprint() != other.fingerprint()
+
+
+def test_a_reader_that_does_not_say_which_pictures_are_left_is_asked_one_by_one(folder):
+    (folder / "b" / "07.png").write_bytes(b"no picture")
+    source = open_images(folder)
+    read = source.read(range(20), skip_broken=True)
+    silent = replace(read, indices=None)
+    np.testing.assert_array_equal(silent.whole(source, range(20)), read.indices)
+    whole = replace(source.read([3, 1]), indices=None)
+    np.testing.assert_array_equal(whole.whole(source, [3, 1]), [3, 1])

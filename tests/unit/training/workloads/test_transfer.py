@@ -476,3 +476,33 @@ def test_onnx_gives_the_same_answers(prepared, backbone, tmp_path):
         }
         (answers,) = session.run(None, pixels)
         np.testing.assert_allclose(answers, made.predict(images), atol=1e-4)
+
+
+def test_weights_that_cannot_be_downloaded_are_told_with_the_next_step(monkeypatch):
+    def refuse(*_, **__):
+        msg = "The file is not there. Please check your connection and try again.\nMore of it."
+        raise OSError(msg)
+
+    monkeypatch.setattr(timm, "create_model", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
+    told = r"got OSError \(The file is not there\)\. Connect to the network once, or give a file: resnet18@weights\.safetensors\."
+    with pytest.raises(ModelError, match=told):
+        make_network("resnet18.a1_in1k", size=32, pretrained=True)
+
+
+def test_weights_that_were_downloaded_before_need_no_network(monkeypatch, tmp_path):
+    from huggingface_hub import constants
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    saved = timm.create_model("resnet18.a1_in1k")
+    folder = tmp_path / "models--timm--resnet18.a1_in1k"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    save_file(saved.state_dict(), folder / "snapshots" / "abc" / "model.safetensors")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
+    network = make_network("resnet18.a1_in1k", size=32, pretrained=True)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, saved.state_dict()[name]), name

@@ -11,7 +11,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from warmstart import Advisor
 from warmstart.history_store.errors import UsageError
+from warmstart.locations import history_path
 from warmstart.training.workloads import get_workload
 from warmstart.training.workloads.transfer.config import TransferConfig
 from warmstart.training.workloads.transfer.recipes import RECIPES, layer_decay, write_recipe
@@ -347,3 +349,27 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path):
     rows = np.concatenate([found["train"], found["val"]])
     assert sorted(rows) == list(range(len(found["x"])))
     assert "warmstart.history_store" not in write_recipe(FROZEN, "python", **asked)
+
+
+def test_suggest_answers_a_workload_that_the_history_never_measured(cli, tmp_path):
+    asked = ("suggest", "sklearn:digits", "--workload", "transfer", "--history", history_path())
+    run = cli(*asked, "-k", 2, "--format", "csv")
+    assert run.code == 0
+    assert run.out.splitlines()[0].startswith("rank,backbone,image_size,depth")
+    assert len(run.out.splitlines()) == 3
+    assert "never measured transfer" in run.err
+    assert "--model tf_efficientnet_lite0" in cli(*asked, "-f", "timm").out
+    assert "read_all(open_images(folder), size, skip_broken=True)" in cli(*asked, "-f", "python", "--skip-broken").out
+    (tmp_path / "own.yaml").write_text("lr: {log: [0.1, 1]}\n")
+    for more in (("--space", tmp_path / "own.yaml"), ("--strategy", "joint")):
+        refused = cli(*asked, *more)
+        assert (refused.code, f"{more[0]} cannot be used with --workload" in refused.err) == (2, True)
+    advisor = Advisor(str(history_path()))
+    with pytest.raises(
+        UsageError, match=r"^workload: expected images, got their place in .*, which never measured transfer"
+    ):
+        advisor.suggest(advisor.locate("sklearn:digits"), workload="transfer")
+    wrong = cli("suggest", "sklearn:digits", "--workload", "cnn", "-f", "timm")
+    assert wrong.code == 2
+    assert "--format: workload 'cnn'" in wrong.err
+    assert cli("suggest", "sklearn:digits", "--workload", "nonesuch").code == 2

@@ -69,3 +69,16 @@ def test_images_that_were_added_are_found_from_another_folder(add_here, photos, 
     run = collect(cli)
     assert run.code == 0, run.err
     assert f"{photos}/set\n" in (photos / "away" / "log.txt").read_text()
+
+
+def test_other_images_of_a_name_are_passed_over(add_here, photos, cli, monkeypatch):
+    """Earlier versions recorded the path as it was typed."""
+    monkeypatch.setattr("warmstart.histories.add.resolved", str)
+    add_here()
+    run = collect(cli)
+    assert run.code == 0, run.err
+    assert f"{photos}/away/../set\n" in (photos / "away" / "log.txt").read_text()
+    (photos / "set").rename(photos / "moved")
+    run = collect(cli)
+    assert run.code == 2
+    assert "expected the path of its images for your script, got set, where they are not. Name their folder" in run.err

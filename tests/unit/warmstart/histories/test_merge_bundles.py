@@ -1,5 +1,6 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
+import errno
 import math
 import tempfile
 from collections.abc import Sequence
@@ -14,11 +15,13 @@ from warmstart.histories.bundle import bundle_history
 from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of
 from warmstart.histories.merged import read_merged
 from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
-from warmstart.history_store.errors import DataError
+from warmstart.history_store.bundle.records import Features, dataset_id, features_line
+from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 from warmstart.history_store.space import dump_space
 from warmstart.history_store.verify import verify
+from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.query import open_path
 
 CONFIGS = histories.configs(4)
@@ -322,3 +325,58 @@ def test_a_dataset_that_was_removed_stays_away(tmp_path, cli):
         assert not any("ants" in line or '"error":0.1' in line for line in left.lines)
     with merged(tmp_path / "h.h5", others) as history:
         assert [found.error for found in history.evaluations("ants")] == [0.9]
+
+
+def test_a_terminal_shows_of_how_many_datasets_features_were_computed(tmp_path, cli, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with blank_history(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 0, 0.1)]) as made:
+        asked = ("history", "bundle", str(made.path), "--out", str(tmp_path / "b.txt"))
+        assert "computing features" not in cli(*asked, on_terminal=True).err  # there are no images
+        give_images(made, "ants")
+        give_images(made, "bees", seed=1)
+    asked = (*asked[:3], "--out", str(tmp_path / "c.txt"))
+    shown = cli(*asked, on_terminal=True)
+    assert shown.code == 0
+    assert "computing features" in shown.err
+    assert "2/2" in shown.err
+    assert "computing features" not in cli(*asked).err
+    assert "computing features" not in cli(*asked, "--quiet", on_terminal=True).err
+
+
+@pytest.mark.parametrize("name", ["bees", "again"])
+def test_of_own_twins_the_one_of_the_same_name_gets_the_runs(tmp_path, name):
+    with history_of(tmp_path / "mine.h5", [run("bees", 0, 0.5)]) as mine:
+        mine.add_dataset(DatasetInfo(**{**_fields(about("bees")), "name": "again"}))
+        for bundle in (bundled([run("bees", 1, 0.2)], bees=name), Bundle(frozenset())):
+            carry_out(mine, plan_merge(mine, bundle))
+            assert mine.evaluations(name)[-1].config == CONFIGS[1]
+
+
+def test_a_disk_that_fills_up_leaves_no_empty_history_behind(tmp_path, monkeypatch):
+    file, written = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path), []
+
+    def full(call, path):
+        written.append(path.name)
+        if call == "write" and "new.h5" in written:  # it was made, and is to be filled
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("warmstart.history_store.file.durable.hook", full)
+    with pytest.raises(StorageFullError, match=r"new\.h5: expected room to write"):
+        merge_files(tmp_path / "new.h5", [file])
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_copied_features_are_found(tmp_path):
+    good, errors = crowd()
+    like = {f"d{i}": np.random.default_rng(i).normal(size=len(FEATURES)) for i in range(9)} | {"copy": None}
+    like["copy"] = like["d0"]
+    copy = bundled([Evaluation("copy", histories.configs(12)[j], float(errors[3, j]), seed=0) for j in range(12)])
+    lines = {
+        features_line(Features(dataset_id(about(name)), 32, vector, 0.1, np.ones(3))) for name, vector in like.items()
+    }
+    whole = Bundle(frozenset(lines).union(*(b.lines for b in (*good, copy))))
+    with merged(tmp_path / "h.h5", whole) as history:
+        found = {(each.dataset, each.why) for each in quarantine_of(history)}
+        assert len(found) == 1
+        assert next(iter(found))[0] in ("copy", "d0")
+        assert "meta-features are those of" in next(iter(found))[1]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from warmstart.history_store.errors import UsageError
+
 if find_spec("botorch") is None:
     pytest.skip("needs the extra botorch", allow_module_level=True)
 with warnings.catch_warnings():  # its own, at import
@@ -112,3 +114,20 @@ def test_inactive_columns_have_no_gradient():
     (posterior.mean.sum() + posterior.distribution.covariance_matrix.sum()).backward()
     assert torch.isfinite(at.grad).all()
     assert at.grad[0, 0, 1] == 0.0
+
+
+def test_noise_is_added_where_it_is_wanted(process):
+    X, model = points(4, 2), SurrogateModel(process)
+    plain, noisy = (model.posterior(X, observation_noise=on) for on in (False, True))
+    noise = process.predict(X[0, :1].numpy()).noise
+    np.testing.assert_allclose((noisy.variance - plain.variance)[..., 0], np.broadcast_to(noise[:, None], (4, 4, 2)))
+    given = model.posterior(X, observation_noise=torch.full((1,), 0.5, dtype=torch.double))
+    np.testing.assert_allclose(given.variance - plain.variance, 0.5)
+
+
+def test_other_outputs_are_refused(process):
+    model = SurrogateModel(process)
+    model.posterior(points(1, 1), output_indices=[0])
+    assert model.batch_shape == (4,)
+    with pytest.raises(UsageError, match=r"expected the one output \[0\], got \[1\]"):
+        model.posterior(points(1, 1), output_indices=[1])

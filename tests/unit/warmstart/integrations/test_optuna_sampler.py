@@ -464,3 +464,44 @@ def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypa
 def test_settings_that_cannot_be_used(settings, error, message):
     with pytest.raises(error, match=message):
         WarmStartSampler(**settings)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_another_sampler_fixes_is_left_out_of_a_stated_space():
+    space = {"x": FloatDistribution(0, 1), "n": IntDistribution(1, 8), "m": IntDistribution(1, 8)}
+    own = sampler(space=space, initial=[{"x": 0.1, "n": 3, "m": 3}])
+    study = optuna.create_study(sampler=optuna.samplers.PartialFixedSampler({"x": 0.5}, own))
+    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in space.items()), n_trials=12)
+    assert all(trial.params["x"] == 0.5 for trial in study.trials)
+    assert len({(trial.params["n"], trial.params["m"]) for trial in study.trials}) == 12
+
+
+def test_parameters_that_a_stated_space_lacks_are_named_once_and_do_not_stop_the_study(caplog):
+    study = study_of(space=to_space(GRID))
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.optimize(lambda trial: grid(trial) + trial.suggest_float("z", 0, 1) + trial.suggest_int("one", 1, 1), 15)
+    assert len(study.trials) == 15
+    said = [record.getMessage() for record in caplog.records if "space=" in record.getMessage()]
+    assert said == [
+        "trial 0: space= has no z, which is drawn from the design and not searched; add it to the space",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
+    old = {
+        "x": optuna.distributions.UniformDistribution(0, 1),
+        "n": optuna.distributions.IntLogUniformDistribution(1, 8),
+        "k": optuna.distributions.IntUniformDistribution(0, 8, 2),
+        "d": optuna.distributions.DiscreteUniformDistribution(0, 1, 0.1),
+    }
+    new = {
+        "x": FloatDistribution(0, 1),
+        "n": IntDistribution(1, 8, log=True),
+        "k": IntDistribution(0, 8, step=2),
+        "d": FloatDistribution(0, 1, step=0.1),
+    }
+    assert to_distributions(to_space(old)) == new
+    study = study_of(space=old)
+    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in new.items()), n_trials=4)
+    assert [trial.params for trial in study.trials] == [trial.system_attrs[CLAIM] for trial in study.trials]

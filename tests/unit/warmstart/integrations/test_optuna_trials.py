@@ -13,7 +13,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
-from warmstart.history_store.errors import DataError, StorageError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.integrations.optuna.trials import read_study
 from warmstart.studies.state.attributes import STEP
@@ -166,3 +166,12 @@ def test_reports_at_fractions_of_a_step_are_no_updates(tmp_path: Path, kind: str
     study._storage.set_trial_system_attr(trial._trial_id, f"{STEP}3", 2.0)
     study.tell(trial, 0.25)
     assert read_study(str(path)).curves == [((1, 0.75), (2, 0.5))]
+
+
+def test_no_storage_there(tmp_path: Path) -> None:
+    for source in (str(tmp_path / "no.db"), f"sqlite:///{tmp_path}/no.db"):
+        with pytest.raises(MissingPathError, match="expected a study of Optuna, got nothing there"):
+            read_study(source)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(MissingPathError, match="got a folder"):
+        read_study(str(tmp_path))

@@ -3,12 +3,14 @@
 import logging
 import pickle
 import warnings
+from dataclasses import replace
 
 import optuna
 import pytest
 
 from warmstart.api import suggest
 from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.history import History
 from warmstart.integrations.optuna import WarmStartSampler, warm_start
 from warmstart.spaces import read_space
 
@@ -159,3 +161,16 @@ def test_a_waiting_trial_in_sqlite_is_taken_by_one_of_many_threads(tmp_path):
     study.optimize(objective, n_trials=23, n_jobs=6)
     assert sorted(ran) == list(range(23))
     assert pickle.loads(pickle.dumps(study)).trials == study.trials
+
+
+def test_a_history_of_one_run_gives_what_it_has(tmp_path, caplog, tiny):
+    with History.open(tiny.history) as old, History.create(tmp_path / "one.h5", old.space_json) as history:
+        run = old.evaluations()[0]
+        history.extend(
+            [run], datasets=[replace(old.dataset(run.dataset), n_train=0, n_val=0, n_test=0, class_counts=())]
+        )
+    study = optuna.create_study()
+    designs = warm_start(study, dataset="sklearn:digits", k=3, history=tmp_path / "one.h5", model=tiny.model)
+    assert [dict(design.config) for design in designs] == [dict(run.config)]
+    assert len(study.trials) == 1
+    assert "3 configurations were asked for, the history has 1" in caplog.text

@@ -90,3 +90,10 @@ def test_without_room_a_collection_is_refused_and_named_workers_are_told_what_th
     assert not caplog.records
     Cluster(gpus=1.0).check_fits(2)
     assert re.search(f"Workers wait for room: expected {lacking}Add such a node", caplog.text)
+
+
+@pytest.mark.parametrize("address", ["head", "head:port", "head:70000"])
+def test_an_address_has_a_port(monkeypatch, address):
+    monkeypatch.setitem(sys.modules, "ray", Idle)
+    with pytest.raises(UsageError, match="ray_address: expected"):
+        enter(address)

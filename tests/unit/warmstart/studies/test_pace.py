@@ -11,6 +11,7 @@ import optuna
 import pytest
 from ConfigSpace import ConfigurationSpace
 
+from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
@@ -181,3 +182,18 @@ def test_the_reading_of_pictures_is_no_slow_machine():
     assert Pace(time.monotonic() + 48, durations).fits(queue, space, [later]) == [False], "it is read again"
     unaware = replace(durations, reads={})
     assert Pace(time.monotonic() + 20, unaware).fits(queue, space, [later]) == [False], "20 s beside the reading, too"
+
+
+def asked(sampler, fits):
+    study = optuna.create_study(sampler=sampler)
+    sampler.choose_among(fits)
+    return study, sampler.has_fitting(study)
+
+
+def test_a_sampler_goes_on_with_what_fits():
+    warm = [{"x": 0.9}, {"x": 0.2}]
+    sampler = WarmStartSampler(space=SPACE, initial=warm, n_startup_trials=2, seed=0)
+    study, found = asked(sampler, lambda configs: [config["x"] < 0.5 for config in configs])
+    assert found
+    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params == {"x": 0.2}
+    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params["x"] < 0.5

@@ -154,3 +154,8 @@ def test_planted_links_are_not_followed(path, tmp_path):
     with pytest.raises(StorageError, match="expected an ordinary file, got a link"):
         open_store(path).claims(1)
     assert not (tmp_path / "target").exists()
+
+
+def test_a_server_without_its_driver():
+    with pytest.raises(UsageError, match="expected a database whose Python driver is installed, got 'mysql"):
+        open_store("mysql://me:secret@localhost/db")

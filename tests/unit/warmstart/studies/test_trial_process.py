@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import os
 import re
@@ -288,3 +289,15 @@ def test_a_trial_ends_with_the_one_that_runs_it(number, way, tmp_path):
     assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
     for pid in pids.read_text().split():
         wait_until(lambda pid=pid: gone(int(pid)))
+
+
+def test_an_error_in_a_report_is_a_number_that_may_be_nan():
+    assert child._checked_report(np.int64(3), np.float32(0.5)) == (3.0, 0.5)
+    assert math.isnan(child._checked_report(0, math.nan)[1])
+    with pytest.raises(ValueError, match="expected an error that is one number in a report, got True"):
+        child._checked_report(1, True)
+
+
+def test_a_child_that_closes_its_pipe_is_ended(ending, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE_S", 0.3)
+    assert ending("closes its files").status == "crashed"

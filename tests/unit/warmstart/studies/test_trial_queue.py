@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import optuna
 import pytest
@@ -18,6 +19,7 @@ from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state import trial_queue
 from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.spec import StudySpec, WarmConfig
+from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
 
@@ -329,3 +331,21 @@ def test_a_study_that_was_begun_with_errors_stays_one(tmp_path):
         queue.end(queue.next(1), Outcome(0.25, TrialStatus.OK, 1.0))
         raw = optuna.load_study(study_name="s", storage=store.optuna)
     assert (raw.best_value, raw.metric_names) == (0.25, ["error"])
+
+
+def test_the_pruner_of_a_history_sees_steps_as_they_are_reported(tmp_path):
+    seen = []
+
+    class History:
+        def prune(self, study, trial):
+            seen.append((trial.intermediate_values, [t.intermediate_values for t in study.get_trials(deepcopy=False)]))
+            return False
+
+    with begun(tmp_path / "s.db", plan(pruner="median")) as queue:
+        queue._pruner = StepPruner(replace(queue.plan, pruner="history"), History())
+        for reports in ({0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}):
+            run = queue.next(2)
+            for step, error in reports.items():
+                queue.report(run, step, error)
+            queue.end(run, Outcome(0.1, TrialStatus.OK, 1.0))
+    assert seen[-1] == ({0.5: 0.3, 1.0: 0.2}, [{0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}])

@@ -351,3 +351,18 @@ def test_limits_of_a_trial():
 @pytest.mark.parametrize(("text", "bytes_"), [(None, None), ("4G", 4 << 30), ("512MiB", 512 << 20), ("1.5k", 1536), (77, 77)])  # fmt: skip
 def test_amounts_of_memory(text, bytes_):
     assert memory_bytes(text) == bytes_
+
+
+@pytest.mark.parametrize(
+    ("report", "error", "told"),
+    [
+        (".", MissingPathError, r"report: expected a file in a folder that is there, got \.\. Make the folder first"),
+        ("none/r.md", MissingPathError, "report: expected a file in a folder that is there, got none/r.md"),
+        ("r.json", UsageError, r"report: expected a file for Markdown, got r\.json; .* Give a \.md file"),
+        ("r.HTML", UsageError, "report: expected a file for Markdown"),
+    ],
+)
+def test_a_report_without_a_place_of_its_own_is_refused_first(report, error, told, tmp_path):
+    with pytest.raises(error, match=told):
+        tune(report=report, progress=pytest.fail)
+    assert not list(tmp_path.iterdir())

