@@ -94,7 +94,7 @@ def without_arrangement(location: str) -> str:
     return location.partition("::arranged=")[0]
 
 
-def parts_of(location: str) -> tuple[str, str, str | None] | None:
+def split_labelled(location: str) -> tuple[str, str, str | None] | None:
     """Split the location of a labelled folder into folder, table of labels and column; None for another location."""
     match = _LABELLED.match(location)
     return None if match is None else (match["folder"], match["labels"], match["column"])
@@ -114,7 +114,7 @@ def images_of(location: str) -> Path:
 def resolved(location: str) -> str:
     """Return a location with absolute paths; a file of labels that does not exist stays as it is."""
     images = str(images_of(location).resolve())
-    parts = parts_of(location)
+    parts = split_labelled(location)
     if parts is None:
         _, mark, name = location.partition("::column=")
         return images + mark + name

@@ -66,7 +66,8 @@ LANDMARK_HEADS = tuple(
     for depth in ("s8", "s16", "full")
     for head in ("nearest", "centroid", "ridge")
 )
-"""Accuracies of simple classifiers, by depth of the network and side of the images in pixels."""
+"""Accuracies of simple classifiers, by depth of the network and side of the images in pixels: `SIZE` and `HALF_SIZE` of
+`warmstart.metafeat.pretrained.landmarks`, written out, as it imports this."""
 _MIRRORED = ("nearest_pixels", *(f"mirrored_{depth}" for depth in ("full", "pixels", "s16", "s8")), "ridge_pixels")
 LANDMARK_SIZES = ("largest_class", "log_classes", "log_n", "is_grey")
 LANDMARKS = (*LANDMARK_HEADS, *_MIRRORED, *LANDMARK_SIZES)

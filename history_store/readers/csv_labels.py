@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.canonical import home_path, parts_of
+from warmstart.history_store.canonical import home_path, split_labelled
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError
 from warmstart.history_store.external_runs import as_columns
@@ -390,7 +390,7 @@ def _matches(location: Place) -> bool:
 
 
 def _open_location(location: Place) -> CsvSource:
-    parts = parts_of(location.text)
+    parts = split_labelled(location.text)
     assert parts is not None  # noqa: S101  matched
     return open_labelled(location.text, *parts)
 

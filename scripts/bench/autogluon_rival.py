@@ -19,17 +19,17 @@ import timm
 import torch
 from autogluon.multimodal import MultiModalPredictor
 
+from warmstart.history_store.picture import SUFFIXES
 from warmstart.metafeat.pretrained.backbones import build_backbone, find_backbone, normalisation
 
 NAME, SIZE, BATCH = "tf_efficientnet_lite0", 224, 16
 KEPT_S, MARGIN = 4.0, 0.05
 """Seconds kept for the answers: so many, and so many a picture."""
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif")
 
 
 def pictures(folder: Path) -> pd.DataFrame:
     """List the pictures of class folders with their labels, in order of their paths."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     return pd.DataFrame({"image": [str(path) for path in paths], "label": [path.parent.name for path in paths]})
 
 

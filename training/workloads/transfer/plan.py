@@ -108,7 +108,7 @@ class TransferPlan(RunPlan):
             return 0
         spent = sum(run.seconds for index, run in runs.items() if index < n_heads and not run.is_earlier)
         tuned = [run for index, run in runs.items() if index >= n_heads and not run.is_earlier]
-        if any(run.error is None for run in tuned):
+        if any(run.error is None for run in tuned):  # it still runs, or gave no error
             return None
         for index in range(1, 1 if tuned else n_heads):
             if index not in runs and spent + self._head_seconds(index, runs) <= _HEADS_SHARE * self.seconds:
